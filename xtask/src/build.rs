@@ -1,0 +1,251 @@
+//! `cargo xtask build`: everything a user gets, laid out as it will be installed.
+//!
+//! ```text
+//!   recorder, replayer/guest ── cargo, x86_64-unknown-none ──► static libraries ── gcc, ld ──► libundolr.so, libundolr.a, replay-guest
+//!   recorder, replayer, correlator, udb-ext ── cargo, host ──────────────────────────────────► programs
+//!                                                                  target/stage/{bin,lib,libexec/undo,include,share/undo} ◄── all of it
+//! ```
+//!
+//! Invariants
+//! I1. `libundolr.so` and `libundolr.a` show `undolr_*` and nothing else, need no other library, and have no text relocations: they carry
+//!     their own memcpy, which must neither take the place of the program's nor be replaced by it.
+//! I2. `replay-guest` is static, without a dynamic section, and lies at [`REPLAY_GUEST_BASE`] only.
+//! I3. Each staged file is replaced by a rename and only if it changed, so a program that is running from the stage keeps running; one
+//!     build at a time stages.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use anyhow::{Context, Result, ensure};
+
+use crate::workspace::{GUEST_TARGET, Workspace, files, guest_cargo, output, read, run, version};
+
+/// Where the replay process's own program lies: away from anything Linux gives to a program of its own accord, since the recorded
+/// program's mappings are put back at their addresses.
+const REPLAY_GUEST_BASE: &str = "0x6b0000000000";
+
+/// Programs, by the directory they are staged in. Those in `libexec/undo` are run by the others, not by people.
+const PROGRAMS: [(&str, &str); 5] = [
+    ("live-record", "bin"),
+    ("undo-replay", "bin"),
+    ("shmem-inspect", "bin"),
+    ("udb", "bin"),
+    ("udb-server", "libexec/undo"),
+];
+
+const EXECUTABLE: u32 = 0o755;
+const DATA: u32 = 0o644;
+
+/// A file to stage: from, to (relative to the stage), mode.
+type Staged = (PathBuf, PathBuf, u32);
+
+pub fn run_build(workspace: &Workspace) -> Result<()> {
+    let work = workspace.target.join("guest");
+    fs::create_dir_all(&work).with_context(|| format!("cannot create {}", work.display()))?;
+    let lock = fs::File::create(work.join("lock"))?;
+    lock.lock().context("cannot lock the stage")?;
+
+    let mut staged: Vec<Staged> = Vec::new();
+    if let Some(archive) = guest_library(workspace, "recorder")? {
+        let shared = link_shared(&archive, &workspace.root.join("recorder/undolr.map"), &work)?;
+        let library = link_archive(&archive, &shared, &work)?;
+        staged.push((shared, "lib/libundolr.so".into(), EXECUTABLE));
+        staged.push((library, "lib/libundolr.a".into(), DATA));
+        staged.push((pkg_config(workspace, &work)?, "lib/pkgconfig/undolr.pc".into(), DATA));
+    }
+    if let Some(archive) = guest_library(workspace, "replay-guest")? {
+        staged.push((link_replay_guest(&archive, &work)?, "libexec/undo/replay-guest".into(), EXECUTABLE));
+    }
+    staged.extend(host_programs(workspace)?);
+    staged.extend(tree(&workspace.root.join("include"), "include", &["h"])?);
+    staged.extend(tree(&workspace.root.join("udb-ext/python"), "share/undo/python", &["py"])?);
+    staged.extend(tree(&workspace.root.join("examples"), "share/undo/examples", &["c"])?);
+    stage(&workspace.stage(), &staged)
+}
+
+/// Builds a guest crate as a static library; `None` as long as the crate is not `no_std`, that is, not written.
+pub fn guest_library(workspace: &Workspace, package: &str) -> Result<Option<PathBuf>> {
+    if !is_guest_crate(workspace, package)? {
+        eprintln!("xtask: {package} is not a no_std crate yet: left out");
+        return Ok(None);
+    }
+    run(guest_cargo()
+        .args([
+            "rustc",
+            "--quiet",
+            "--lib",
+            "--release",
+            "--crate-type",
+            "staticlib",
+            "--target",
+            GUEST_TARGET,
+            "-p",
+            package,
+        ])
+        .current_dir(&workspace.root))?;
+    let name = format!("lib{}.a", package.replace('-', "_"));
+    Ok(Some(workspace.target.join(GUEST_TARGET).join("release").join(name)))
+}
+
+pub fn is_guest_crate(workspace: &Workspace, package: &str) -> Result<bool> {
+    Ok(read(&workspace.package(package)?.dir.join("src/lib.rs"))?.contains("no_std"))
+}
+
+fn link_shared(archive: &Path, map: &Path, work: &Path) -> Result<PathBuf> {
+    let library = work.join("libundolr.so");
+    run(Command::new("gcc")
+        .args(["-shared", "-nostdlib", "-o"])
+        .arg(&library)
+        .arg("-Wl,--whole-archive")
+        .arg(archive)
+        .arg("-Wl,--no-whole-archive")
+        .args(["-Wl,--gc-sections", "-Wl,-Bsymbolic", "-Wl,-soname,libundolr.so"])
+        .args(["-Wl,-z,now", "-Wl,-z,noexecstack", "-Wl,-z,defs", "-Wl,-z,text"])
+        .arg(format!("-Wl,--version-script={}", map.display())))?;
+    let missing = output(Command::new("nm").args(["--dynamic", "--undefined-only"]).arg(&library))?;
+    ensure!(missing.trim().is_empty(), "libundolr.so needs symbols from elsewhere:\n{missing}");
+    let dynamic = output(Command::new("readelf").args(["--dynamic", "--wide"]).arg(&library))?;
+    ensure!(
+        !dynamic.contains("TEXTREL") && !dynamic.contains("(NEEDED)"),
+        "libundolr.so is not self-contained:\n{dynamic}"
+    );
+    Ok(library)
+}
+
+/// The same code as one relocatable object in which only the C API is global.
+fn link_archive(archive: &Path, shared: &Path, work: &Path) -> Result<PathBuf> {
+    let (object, library) = (work.join("undolr.o"), work.join("libundolr.a"));
+    let mut link = Command::new("ld");
+    link.args(["-r", "--gc-sections", "-o"]).arg(&object);
+    for name in exported(shared)? {
+        link.args(["-u", &name]);
+    }
+    run(link.arg("--whole-archive").arg(archive))?;
+    // The compiler's own intermediate form, which Rust's libraries carry along, is dropped by a final link but kept by this one.
+    run(Command::new("objcopy")
+        .args([
+            "--wildcard",
+            "--keep-global-symbol=undolr_*",
+            "--remove-section=.llvmbc",
+            "--remove-section=.llvmcmd",
+        ])
+        .arg(&object))?;
+    let missing = output(Command::new("nm").arg("--undefined-only").arg(&object))?;
+    ensure!(missing.trim().is_empty(), "libundolr.a needs symbols from elsewhere:\n{missing}");
+    if library.exists() {
+        fs::remove_file(&library)?;
+    }
+    run(Command::new("ar").arg("rcs").arg(&library).arg(&object))?;
+    Ok(library)
+}
+
+fn link_replay_guest(archive: &Path, work: &Path) -> Result<PathBuf> {
+    let program = work.join("replay-guest");
+    run(Command::new("gcc")
+        .args(["-static", "-no-pie", "-nostdlib", "-nostartfiles", "-o"])
+        .arg(&program)
+        .args(["-Wl,-e,_start", "-Wl,-u,_start"])
+        .arg(archive)
+        .args(["-Wl,--gc-sections", "-Wl,-z,noexecstack", "-Wl,-z,defs"])
+        .arg(format!("-Wl,-Ttext-segment={REPLAY_GUEST_BASE}")))?;
+    let segments = output(Command::new("readelf").args(["--segments", "--wide"]).arg(&program))?;
+    ensure!(
+        !segments.contains("DYNAMIC") && !segments.contains("INTERP"),
+        "replay-guest is not static:\n{segments}"
+    );
+    Ok(program)
+}
+
+/// The functions a shared library shows, sorted.
+pub fn exported(library: &Path) -> Result<BTreeSet<String>> {
+    let symbols = output(
+        Command::new("nm")
+            .args(["--dynamic", "--defined-only", "--format=posix"])
+            .arg(library),
+    )?;
+    Ok(symbols
+        .lines()
+        .filter_map(|line| line.split_whitespace().next())
+        .map(str::to_owned)
+        .collect())
+}
+
+fn pkg_config(workspace: &Workspace, work: &Path) -> Result<PathBuf> {
+    let file = work.join("undolr.pc");
+    let text = read(&workspace.root.join("recorder/undolr.pc.in"))?.replace("@VERSION@", version(workspace)?);
+    fs::write(&file, text).with_context(|| format!("cannot write {}", file.display()))?;
+    Ok(file)
+}
+
+fn host_programs(workspace: &Workspace) -> Result<Vec<Staged>> {
+    let mut cargo = crate::workspace::cargo();
+    cargo.args(["build", "--quiet", "--release"]).current_dir(&workspace.root);
+    let mut staged = Vec::new();
+    for (program, dir) in PROGRAMS {
+        let Some(package) = workspace
+            .packages
+            .iter()
+            .find(|package| package.bins.iter().any(|bin| bin == program))
+        else {
+            eprintln!("xtask: no crate has a program {program} yet: left out");
+            continue;
+        };
+        cargo.args(["-p", &package.name, "--bin", program]);
+        staged.push((
+            workspace.target.join("release").join(program),
+            Path::new(dir).join(program),
+            EXECUTABLE,
+        ));
+    }
+    if !staged.is_empty() {
+        run(&mut cargo)?;
+    }
+    Ok(staged)
+}
+
+/// A source directory's files, staged under `to` with the same relative paths.
+fn tree(from: &Path, to: &str, extensions: &[&str]) -> Result<Vec<Staged>> {
+    files(from, extensions)?
+        .into_iter()
+        .map(|file| {
+            let relative = file.strip_prefix(from)?.to_owned();
+            Ok((file, Path::new(to).join(relative), DATA))
+        })
+        .collect()
+}
+
+/// Makes the stage hold these files and no others (I3).
+fn stage(stage: &Path, staged: &[Staged]) -> Result<()> {
+    let wanted: BTreeSet<PathBuf> = staged.iter().map(|(_, to, _)| stage.join(to)).collect();
+    for (from, to, mode) in staged {
+        put(from, &stage.join(to), *mode)?;
+    }
+    for file in files(stage, &[])? {
+        if !wanted.contains(&file) {
+            fs::remove_file(&file).with_context(|| format!("cannot remove {}", file.display()))?;
+        }
+    }
+    Ok(())
+}
+
+/// Copies a file into place by a rename, creating the directories it needs.
+pub fn put(from: &Path, to: &Path, mode: u32) -> Result<()> {
+    let dir = to.parent().context("a file needs a directory")?;
+    fs::create_dir_all(dir).with_context(|| format!("cannot create {}", dir.display()))?;
+    let new = fs::read(from).with_context(|| format!("cannot read {}", from.display()))?;
+    if fs::read(to).is_ok_and(|old| old == new) && fs::metadata(to)?.permissions().mode() & 0o777 == mode {
+        return Ok(());
+    }
+    let temporary = dir.join(format!(
+        ".{}.{}",
+        std::process::id(),
+        to.file_name().unwrap_or_default().to_string_lossy()
+    ));
+    fs::write(&temporary, new)
+        .and_then(|()| fs::set_permissions(&temporary, fs::Permissions::from_mode(mode)))
+        .and_then(|()| fs::rename(&temporary, to))
+        .with_context(|| format!("cannot write {}", to.display()))
+}
