@@ -1,0 +1,52 @@
+//! Counting control transfers.
+//!
+//! Eight counters in the context count down; a unit always uses the same one, picked by its number, so that successive decrements are
+//! not one chain of store-to-load forwards. `bbcount` is what was dealt out minus what is left, plus one. Every decrement is checked
+//! by the sign of its result.
+//!
+//! An exact stop: the budget is dealt evenly to the counters; when one runs out, what is left is dealt again; once less than
+//! [`NEAR`] transfers are left the dispatcher runs exact units, one block at a time. A unit subtracts at most
+//! [`crate::trace::MAX_TRANSFERS`] at once, so a counter overshoots by less than that and all eight by less than [`NEAR`].
+
+use crate::context::{COUNTERS, Context};
+use crate::trace::MAX_TRANSFERS;
+
+/// Closer than this to the stop, blocks run one at a time.
+pub const NEAR: u64 = 2 * COUNTERS as u64 * MAX_TRANSFERS as u64;
+
+/// A budget that is never used up in practice: 2^59 transfers.
+pub const UNLIMITED: u64 = 1 << 59;
+
+/// Transfers settled since the last call of [`deal`].
+fn consumed(context: &Context) -> i64 {
+    (0..COUNTERS).map(|index| context.dealt[index] - context.counters[index]).sum()
+}
+
+/// Takes what has been counted into `base` and deals out `budget` transfers.
+pub fn deal(context: &mut Context, base: &mut u64, budget: u64) {
+    *base = base.wrapping_add_signed(consumed(context));
+    let each = (budget / COUNTERS as u64) as i64;
+    context.counters = [each; COUNTERS];
+    context.dealt = context.counters;
+}
+
+/// Transfers settled, plus one.
+pub fn bbcount(context: &Context, base: u64) -> u64 {
+    base.wrapping_add_signed(consumed(context))
+}
+
+/// Adds `transfers` to the count.
+pub fn settle(context: &mut Context, counter: u8, transfers: i64) {
+    context.counters[counter as usize] -= transfers;
+}
+
+/// Makes the next decrement of any counter negative without changing the count. Async-signal-safe: emitted code changes a counter
+/// only by single instructions.
+pub fn exhaust(context: &mut Context) {
+    for index in 0..COUNTERS {
+        let left = context.counters[index];
+        context.dealt[index] -= left + 1;
+        context.counters[index] = -1;
+    }
+    context.attention = 1;
+}

@@ -1,0 +1,104 @@
+//! Signals that reach the process while it runs under the engine.
+//!
+//! The engine's handler stands for every signal the host asks for. A fault of translated code becomes a question to the host at the
+//! guest instruction it belongs to; a fault of [`crate::read_guest`] ends the copy; everything else is the host's to queue.
+
+use core::arch::naked_asm;
+
+use crate::context::{Context, reg};
+use crate::count;
+use crate::dispatch::Engine;
+use crate::host::Host;
+use crate::sys::{self, SigAction, SigAltStack, UCONTEXT_ORDER, UCONTEXT_RIP, UContext, raw};
+use crate::{arena, memory};
+
+/// A fault that a guest instruction caused.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FaultInfo {
+    pub signal: i32,
+    /// The kernel's siginfo.
+    pub info: [u64; 16],
+    pub trapno: u64,
+    pub error: u64,
+    /// Faulting address.
+    pub address: u64,
+}
+
+impl FaultInfo {
+    /// The fault of executing at `pc` where nothing is mapped: what the kernel would send.
+    pub fn execute(pc: u64) -> Self {
+        let mut info = [0u64; 16];
+        info[0] = raw::SIGSEGV as u64;
+        info[1] = 1; // SEGV_MAPERR
+        info[2] = pc;
+        Self { signal: raw::SIGSEGV as i32, info, trapno: 14, error: 0x14, address: pc }
+    }
+}
+
+/// A signal that is not a fault of translated code.
+#[derive(Clone, Copy, Debug)]
+pub struct SignalContext {
+    pub signal: i32,
+    pub info: [u64; 16],
+    /// Where the processor was.
+    pub rip: u64,
+}
+
+/// Makes the engine's handler stand for `signal`. `flags` are added to SA_SIGINFO | SA_ONSTACK.
+pub fn install<H: Host>(signal: i32, flags: u64, old: Option<&mut SigAction>) -> i64 {
+    let action = SigAction {
+        handler: handler::<H> as *const () as u64,
+        flags: u64::from(raw::SA_SIGINFO | raw::SA_ONSTACK | raw::SA_RESTORER) | flags,
+        restorer: restorer as *const () as u64,
+        mask: u64::MAX,
+    };
+    // SAFETY: the handler only touches the arena; see its body.
+    unsafe { sys::rt_sigaction(signal, &raw const action, old.map_or(core::ptr::null_mut(), core::ptr::from_mut)) }
+}
+
+/// Puts signal handlers of this thread on the engine's signal stack; returns the stack that was set before.
+pub fn set_signal_stack() -> SigAltStack {
+    let stack = SigAltStack { sp: arena::SIGNAL_STACK, flags: 0, size: arena::SIGNAL_STACK_SIZE };
+    let mut old = SigAltStack::default();
+    // SAFETY: the area is the engine's own; `old` is valid.
+    unsafe { sys::syscall(u64::from(raw::__NR_sigaltstack), [(&raw const stack) as u64, (&raw mut old) as u64, 0, 0, 0, 0]) };
+    old
+}
+
+#[unsafe(naked)]
+unsafe extern "C" fn restorer() {
+    naked_asm!("mov eax, 15", "syscall")
+}
+
+fn is_fault(signal: i32) -> bool {
+    [raw::SIGSEGV, raw::SIGBUS, raw::SIGFPE, raw::SIGILL, raw::SIGTRAP].contains(&(signal as u32))
+}
+
+extern "C" fn handler<H: Host>(signal: i32, info: *const [u64; 16], ucontext: *mut UContext) {
+    // SAFETY: the kernel passes a valid frame; siginfo is 128 bytes.
+    let (info, frame) = unsafe { (*info, &mut *ucontext) };
+    let rip = frame.gpr[UCONTEXT_RIP];
+    let sent_by_kernel = (info[1] as u32 as i32) > 0;
+    if is_fault(signal) && sent_by_kernel {
+        if let Some(end) = memory::recover(rip) {
+            frame.gpr[UCONTEXT_RIP] = end;
+            return;
+        }
+        let context = arena::CONTEXT as *mut Context;
+        // SAFETY: the engine is installed before its handlers are; a fault of translated code means that no engine code is running.
+        let engine = unsafe { &mut *((*context).engine as *mut Engine<H>) };
+        let gpr = core::array::from_fn(|index| frame.gpr[UCONTEXT_ORDER[index]]);
+        if let Some(dispatch) = engine.recover_state(rip, &gpr, frame.eflags) {
+            engine.fault = Some(FaultInfo { signal, info, trapno: frame.trapno, error: frame.err, address: frame.cr2 });
+            frame.gpr[UCONTEXT_RIP] = dispatch;
+            frame.gpr[UCONTEXT_ORDER[reg::RSP]] = arena::ENGINE_STACK_TOP;
+            frame.eflags &= !0x400;
+            return;
+        }
+    }
+    let queued = H::on_signal(&SignalContext { signal, info, rip }, frame);
+    if queued {
+        // SAFETY: `exhaust` is async-signal-safe and the context is always there.
+        count::exhaust(unsafe { &mut *(arena::CONTEXT as *mut Context) });
+    }
+}

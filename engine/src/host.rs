@@ -1,0 +1,78 @@
+//! What the engine asks of whoever runs it.
+//!
+//! Why this trait exists: recording and replay are the same execution; they differ only in where the answers come from that the
+//! program cannot compute. One engine, two hosts.
+//!
+//! # Contract
+//! H1. Every method is called between guest instructions, with the guest's registers in `engine.context()` and
+//!     `engine.bbcount()` telling the current time; `context().rip` is the instruction that the question is about.
+//! H2. A method that answers [`Flow::Continue`] has left in the context the state in which the guest goes on, rip included.
+//! H3. [`Flow::Leave`] ends translation: the guest goes on natively from the state in the context.
+//! H4. Methods run on the engine's stack and may not touch vector registers, the guest's stack below its red zone, or block on
+//!     anything that the guest itself must make happen.
+
+use crate::dispatch::Engine;
+use crate::fault::{FaultInfo, SignalContext};
+use crate::site::Site;
+use crate::sys::UContext;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Flow {
+    Continue,
+    Leave,
+}
+
+/// Instructions whose result the program cannot compute.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Nondeterministic {
+    Rdtsc,
+    Rdtscp,
+    Rdrand,
+    Rdseed,
+    Cpuid,
+    Rdpid,
+}
+
+/// What follows an instrumented write.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum After {
+    Done,
+    /// Another process came between: the registers in the context are those before the instruction; run it again.
+    Again,
+}
+
+/// See the module's head.
+pub trait Host: Sized {
+    /// The guest is at a `syscall` instruction of `length` bytes. The host sets rax, rcx, r11 and rip; the engine counts the transfer.
+    fn system_call(&mut self, engine: &mut Engine<Self>, length: u64) -> Flow;
+
+    /// The guest is at an instruction of `length` bytes; the host sets its results and rip. `operand` is the register that
+    /// rdrand, rdseed and rdpid write, and its size in bytes.
+    fn nondeterministic(&mut self, engine: &mut Engine<Self>, what: Nondeterministic, operand: (usize, usize), length: u64) -> Flow;
+
+    /// The guest is about to execute an instruction at a shared site that touches `address`. The answer is the address that the
+    /// instruction is to use instead, and whether [`Host::shared_after`] is wanted. `None`: recording must stop here.
+    fn shared_before(&mut self, engine: &mut Engine<Self>, site: &Site, address: u64) -> Option<u64>;
+
+    /// The instruction has run on the address that `shared_before` gave. Only called for writes.
+    fn shared_after(&mut self, engine: &mut Engine<Self>, site: &Site) -> After;
+
+    /// The guest is at a string instruction at a shared site. The host performs it whole, or one repetition, and sets rip.
+    fn shared_string(&mut self, engine: &mut Engine<Self>, site: &Site) -> Flow;
+
+    /// The guest is about to execute an instruction that faults (the fault has been undone).
+    fn fault(&mut self, engine: &mut Engine<Self>, fault: &FaultInfo) -> Flow;
+
+    /// The time given to `Engine::set_stop` has come, a breakpoint or watchpoint was met, or `Context::attention` is set.
+    fn stopped(&mut self, engine: &mut Engine<Self>, why: crate::dispatch::Stopped) -> Flow;
+
+    /// The guest is at something the engine cannot translate.
+    fn unsupported(&mut self, engine: &mut Engine<Self>, what: &str) -> Flow;
+
+    /// A place for a new code region within ±2 GB of `near`: base and size, free of mappings. `None`: there is none.
+    fn place_region(&mut self, near: u64) -> Option<(u64, u64)>;
+
+    /// Called in signal context for every signal that is not a fault of translated code. May only touch memory that nothing else is
+    /// in the middle of changing. `true`: call [`Host::stopped`] with `Attention` as soon as possible.
+    fn on_signal(signal: &SignalContext, frame: &mut UContext) -> bool;
+}

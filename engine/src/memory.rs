@@ -1,0 +1,75 @@
+//! Reading guest memory that may not be there.
+//!
+//! A copy loop of one instruction whose address the fault handler knows: a fault in it ends the copy instead of the process.
+
+#[cfg(target_os = "none")]
+use core::arch::global_asm;
+
+#[cfg(target_os = "none")]
+global_asm!(
+    ".global undo_copy_guest",
+    ".hidden undo_copy_guest",
+    ".global undo_copy_guest_insn",
+    ".hidden undo_copy_guest_insn",
+    ".global undo_copy_guest_end",
+    ".hidden undo_copy_guest_end",
+    // (rdi destination, rsi source, rdx length) -> bytes not copied
+    "undo_copy_guest:",
+    "mov rcx, rdx",
+    "undo_copy_guest_insn:",
+    "rep movsb",
+    "undo_copy_guest_end:",
+    "mov rax, rcx",
+    "ret",
+);
+
+#[cfg(target_os = "none")]
+unsafe extern "C" {
+    fn undo_copy_guest(destination: *mut u8, source: *const u8, length: usize) -> usize;
+    static undo_copy_guest_insn: u8;
+    static undo_copy_guest_end: u8;
+}
+
+/// Copies as many bytes as are readable from `address` on and returns how many.
+#[cfg(target_os = "none")]
+pub fn read_guest(address: u64, buffer: &mut [u8]) -> usize {
+    // SAFETY: the destination is valid; a fault at the source ends the copy (see `recover`).
+    let left = unsafe { undo_copy_guest(buffer.as_mut_ptr(), address as *const u8, buffer.len()) };
+    buffer.len() - left
+}
+
+/// Copies `bytes` to `address` as far as it is writable and returns how many bytes were.
+#[cfg(target_os = "none")]
+pub fn write_guest(address: u64, bytes: &[u8]) -> usize {
+    // SAFETY: the source is valid; a fault at the destination ends the copy (see `recover`). The guest's memory is not ours.
+    let left = unsafe { undo_copy_guest(address as *mut u8, bytes.as_ptr(), bytes.len()) };
+    bytes.len() - left
+}
+
+/// If `rip` is the copying instruction, where to go on.
+#[cfg(target_os = "none")]
+pub fn recover(rip: u64) -> Option<u64> {
+    let insn = (&raw const undo_copy_guest_insn) as u64;
+    let end = (&raw const undo_copy_guest_end) as u64;
+    (rip == insn).then_some(end)
+}
+
+/// Host builds translate code that lies in a buffer of the test.
+#[cfg(not(target_os = "none"))]
+pub fn read_guest(address: u64, buffer: &mut [u8]) -> usize {
+    // SAFETY: tests pass addresses of their own buffers, long enough by construction.
+    unsafe { core::ptr::copy_nonoverlapping(address as *const u8, buffer.as_mut_ptr(), buffer.len()) };
+    buffer.len()
+}
+
+#[cfg(not(target_os = "none"))]
+pub fn write_guest(address: u64, bytes: &[u8]) -> usize {
+    // SAFETY: as above.
+    unsafe { core::ptr::copy_nonoverlapping(bytes.as_ptr(), address as *mut u8, bytes.len()) };
+    bytes.len()
+}
+
+#[cfg(not(target_os = "none"))]
+pub fn recover(_rip: u64) -> Option<u64> {
+    None
+}

@@ -1,0 +1,266 @@
+//! Choosing what to translate together: a trace is a run of guest instructions that is entered only at its first one.
+//!
+//! It follows direct jumps and calls and the fall-through of forward conditional branches, and ends at anything else, at a size
+//! limit, and where it would leave the code region. How code is cut into traces never shows in `bbcount`.
+
+use alloc::vec::Vec;
+
+use iced_x86::{Code, Decoder, DecoderOptions, FlowControl, Instruction, Mnemonic, OpKind, Register};
+
+use crate::flags::{self, Liveness};
+use crate::host::Nondeterministic;
+use crate::memory::read_guest;
+
+/// At most this many control transfers in one trace: `count` relies on it.
+pub const MAX_TRANSFERS: u32 = 8;
+const MAX_INSTRUCTIONS: usize = 48;
+const MAX_LOOKAHEAD: usize = 16;
+
+/// One guest instruction with its bytes.
+#[derive(Clone, Copy, Debug)]
+pub struct Insn {
+    pub instruction: Instruction,
+    pub bytes: [u8; 15],
+    /// Where the 32-bit displacement of a RIP-relative operand lies in `bytes`.
+    pub displacement: Option<u8>,
+}
+
+impl Insn {
+    pub fn pc(&self) -> u64 {
+        self.instruction.ip()
+    }
+
+    pub fn next(&self) -> u64 {
+        self.instruction.next_ip()
+    }
+
+    pub fn raw(&self) -> &[u8] {
+        &self.bytes[..self.instruction.len()]
+    }
+}
+
+#[derive(Clone, Copy, Debug)]
+pub enum Item {
+    Plain(Insn),
+    /// A conditional branch guessed not taken.
+    SideExit(Insn),
+    /// A direct jump whose target follows in the trace.
+    Jump(Insn),
+    /// A direct call whose target follows in the trace.
+    Call(Insn),
+}
+
+impl Item {
+    pub fn insn(&self) -> &Insn {
+        match self {
+            Self::Plain(insn) | Self::SideExit(insn) | Self::Jump(insn) | Self::Call(insn) => insn,
+        }
+    }
+}
+
+#[derive(Clone, Copy, Debug)]
+pub enum End {
+    /// Cut before this address, no transfer.
+    Cut(u64),
+    Jump(Insn),
+    Call(Insn),
+    /// Any conditional branch, `loop` and `jrcxz` included.
+    Conditional(Insn),
+    IndirectJump(Insn),
+    IndirectCall(Insn),
+    Return(Insn),
+    SystemCall(Insn),
+    Nondeterministic(Insn, Nondeterministic),
+    /// A breakpoint is set here; only as the first thing of a trace.
+    Breakpoint(u64),
+    Unsupported(Insn, &'static str),
+    /// No readable or decodable instruction here.
+    Undecodable(u64),
+}
+
+#[derive(Debug)]
+pub struct Trace {
+    pub items: Vec<Item>,
+    pub end: End,
+}
+
+/// Where traces must not reach.
+pub struct Limits<'a> {
+    pub max_transfers: u32,
+    pub max_instructions: usize,
+    /// Cut before this address, except at the start.
+    pub cut: Option<u64>,
+    pub breakpoints: &'a dyn Fn(u64) -> bool,
+    /// Whether code at this address may be translated into the same region.
+    pub in_region: &'a dyn Fn(u64) -> bool,
+}
+
+impl Trace {
+    /// The guest bytes that decided how the trace ends.
+    pub fn end_range(&self) -> (u64, u64) {
+        match &self.end {
+            End::Jump(insn)
+            | End::Call(insn)
+            | End::Conditional(insn)
+            | End::IndirectJump(insn)
+            | End::IndirectCall(insn)
+            | End::Return(insn)
+            | End::SystemCall(insn)
+            | End::Nondeterministic(insn, _)
+            | End::Unsupported(insn, _) => (insn.pc(), insn.next()),
+            End::Cut(pc) | End::Breakpoint(pc) | End::Undecodable(pc) => (*pc, pc + 1),
+        }
+    }
+}
+
+impl Limits<'_> {
+    pub const TRACE: (u32, usize) = (MAX_TRANSFERS, MAX_INSTRUCTIONS);
+}
+
+/// Decodes guest instructions one after another from wherever it is sent.
+pub struct Fetcher {
+    window: [u8; 64],
+    start: u64,
+    length: usize,
+}
+
+impl Fetcher {
+    pub fn new() -> Self {
+        Self { window: [0; 64], start: 0, length: 0 }
+    }
+
+    /// `None`: nothing readable or decodable at `pc`.
+    pub fn fetch(&mut self, pc: u64) -> Option<Insn> {
+        let inside = pc >= self.start && pc < self.start + self.length as u64;
+        if !inside || pc + 15 > self.start + self.length as u64 {
+            self.start = pc;
+            self.length = read_guest(pc, &mut self.window);
+        }
+        let at = (pc - self.start) as usize;
+        let mut decoder = Decoder::with_ip(64, &self.window[at..self.length], pc, DecoderOptions::NONE);
+        let instruction = decoder.decode();
+        if instruction.is_invalid() {
+            return None;
+        }
+        let mut bytes = [0; 15];
+        bytes[..instruction.len()].copy_from_slice(&self.window[at..at + instruction.len()]);
+        let displacement = instruction.is_ip_rel_memory_operand().then(|| decoder.get_constant_offsets(&instruction).displacement_offset() as u8);
+        Some(Insn { instruction, bytes, displacement })
+    }
+}
+
+/// Are the status flags dead at `pc`? `false` also where the answer is out of sight.
+pub fn flags_dead_at(fetcher: &mut Fetcher, mut pc: u64) -> bool {
+    let mut liveness = Liveness::new();
+    for _ in 0..MAX_LOOKAHEAD {
+        let Some(insn) = fetcher.fetch(pc) else { return false };
+        if let Some(answer) = liveness.feed(flags::effect(&insn.instruction)) {
+            return answer;
+        }
+        match insn.instruction.flow_control() {
+            FlowControl::Next => pc = insn.next(),
+            FlowControl::UnconditionalBranch | FlowControl::Call if is_near_direct(&insn.instruction) => pc = insn.instruction.near_branch_target(),
+            _ => return false,
+        }
+    }
+    false
+}
+
+fn is_near_direct(instruction: &Instruction) -> bool {
+    instruction.op_count() == 1 && instruction.op0_kind() == OpKind::NearBranch64
+}
+
+pub fn build(fetcher: &mut Fetcher, start: u64, limits: &Limits) -> Trace {
+    let mut items = Vec::with_capacity(limits.max_instructions.min(MAX_INSTRUCTIONS));
+    let mut pc = start;
+    let mut transfers = 0;
+    let end = loop {
+        let first = items.is_empty();
+        if (limits.breakpoints)(pc) {
+            break if first { End::Breakpoint(pc) } else { End::Cut(pc) };
+        }
+        if !first && (limits.cut == Some(pc) || items.len() >= limits.max_instructions || !(limits.in_region)(pc)) {
+            break End::Cut(pc);
+        }
+        let Some(insn) = fetcher.fetch(pc) else {
+            break if first { End::Undecodable(pc) } else { End::Cut(pc) };
+        };
+        if let Some(what) = unsupported(&insn.instruction) {
+            break End::Unsupported(insn, what);
+        }
+        if let Some(what) = nondeterministic(&insn.instruction) {
+            break End::Nondeterministic(insn, what);
+        }
+        let more = transfers + 1 < limits.max_transfers;
+        let visited = |target: u64, items: &[Item]| target == start || items.iter().any(|item| item.insn().pc() == target);
+        match insn.instruction.flow_control() {
+            FlowControl::Next | FlowControl::Interrupt | FlowControl::Exception => {
+                items.push(Item::Plain(insn));
+                pc = insn.next();
+            }
+            FlowControl::Call if insn.instruction.code() == Code::Syscall => break End::SystemCall(insn),
+            FlowControl::UnconditionalBranch => {
+                let target = insn.instruction.near_branch_target();
+                if !more || visited(target, &items) || !(limits.in_region)(target) {
+                    break End::Jump(insn);
+                }
+                items.push(Item::Jump(insn));
+                transfers += 1;
+                pc = target;
+            }
+            FlowControl::Call => {
+                let target = insn.instruction.near_branch_target();
+                if !more || visited(target, &items) || !(limits.in_region)(target) {
+                    break End::Call(insn);
+                }
+                items.push(Item::Call(insn));
+                transfers += 1;
+                pc = target;
+            }
+            FlowControl::ConditionalBranch => {
+                let forward = insn.instruction.near_branch_target() > insn.pc();
+                if !more || !forward || !insn.instruction.is_jcc_short_or_near() {
+                    break End::Conditional(insn);
+                }
+                items.push(Item::SideExit(insn));
+                transfers += 1;
+                pc = insn.next();
+            }
+            FlowControl::IndirectBranch => break End::IndirectJump(insn),
+            FlowControl::IndirectCall => break End::IndirectCall(insn),
+            FlowControl::Return => break End::Return(insn),
+            FlowControl::XbeginXabortXend => break End::Unsupported(insn, "transactional memory"),
+        }
+    };
+    Trace { items, end }
+}
+
+fn nondeterministic(instruction: &Instruction) -> Option<Nondeterministic> {
+    Some(match instruction.mnemonic() {
+        Mnemonic::Rdtsc => Nondeterministic::Rdtsc,
+        Mnemonic::Rdtscp => Nondeterministic::Rdtscp,
+        Mnemonic::Rdrand => Nondeterministic::Rdrand,
+        Mnemonic::Rdseed => Nondeterministic::Rdseed,
+        Mnemonic::Cpuid => Nondeterministic::Cpuid,
+        Mnemonic::Rdpid => Nondeterministic::Rdpid,
+        _ => return None,
+    })
+}
+
+/// What the engine has no rule for. Everything else that faults natively faults translated too.
+fn unsupported(instruction: &Instruction) -> Option<&'static str> {
+    if instruction.segment_prefix() == Register::GS && instruction.mnemonic() != Mnemonic::Nop {
+        return Some("a memory operand in the gs segment");
+    }
+    match instruction.mnemonic() {
+        Mnemonic::Wrgsbase | Mnemonic::Rdgsbase => Some("the gs base"),
+        Mnemonic::Sysenter => Some("sysenter"),
+        Mnemonic::Int if instruction.immediate8() == 0x80 => Some("int 0x80"),
+        Mnemonic::Rdpmc => Some("rdpmc"),
+        Mnemonic::Retf | Mnemonic::Iret | Mnemonic::Iretd | Mnemonic::Iretq => Some("a far return"),
+        _ if instruction.is_call_far() || instruction.is_jmp_far() || instruction.is_call_far_indirect() || instruction.is_jmp_far_indirect() => {
+            Some("a far branch")
+        }
+        _ => None,
+    }
+}
