@@ -1,1 +1,25 @@
-//! Placeholder.
+//! `udb`: a debugger for recordings. Stock gdb in front, one `udb-server` per recording behind it.
+//!
+//! ```text
+//!   udb ──exec──► gdb ──pipe──► udb-server ──► timeline (replayer)
+//!                  │  Python:                └► correlator
+//!                  │  ugo, uinfo, ublame …
+//!                  └──pipe──► udb-server …      (the other recordings, when first visited)
+//! ```
+
+mod arch;
+mod commands;
+mod connection;
+mod correlate;
+mod files;
+mod launcher;
+mod open;
+mod session;
+mod target;
+mod terminal;
+
+pub use correlate::{Access, AccessKind, Blame, Correlate, NoLog, Query, Recording};
+pub use launcher::launch;
+pub use open::{Opened, open};
+pub use session::serve;
+pub use terminal::leave_terminal;

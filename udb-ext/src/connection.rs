@@ -1,0 +1,158 @@
+//! The pipe to gdb, read by a thread of its own so that a Ctrl-C is seen while a search runs.
+//!
+//! Invariants:
+//! I1. Everything gdb sends reaches the session in order. An interrupt (a lone 0x03 between packets) travels in that order as
+//!     [`Incoming::Interrupt`], and besides sets the [`Cancel`] at once, because the session may be busy searching.
+//! I2. When gdb is gone the cancel is set too and the channel closes, so that nothing outlives the debugger. A timeline that does not
+//!     let go within [`GRACE`] is cut off with the process.
+
+use std::io::{self, Read, Write};
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::thread;
+use std::time::Duration;
+
+use gdbstub::conn::Connection;
+use replayer::Cancel;
+
+/// How long after gdb's end the server may take to finish what it is doing.
+const GRACE: Duration = Duration::from_secs(5);
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Incoming {
+    Byte(u8),
+    Interrupt,
+}
+
+/// Finds the interrupts in the stream: a 0x03 inside a packet is data.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Framing {
+    Between,
+    InPacket,
+    Checksum { left: u8 },
+}
+
+impl Framing {
+    fn take(&mut self, byte: u8) -> Incoming {
+        *self = match (*self, byte) {
+            (Framing::Between, 0x03) => return Incoming::Interrupt,
+            (Framing::Between, b'$') => Framing::InPacket,
+            (Framing::InPacket, b'#') => Framing::Checksum { left: 2 },
+            (Framing::Checksum { left: 1 }, _) => Framing::Between,
+            (Framing::Checksum { left }, _) => Framing::Checksum { left: left - 1 },
+            (state, _) => state,
+        };
+        Incoming::Byte(byte)
+    }
+}
+
+/// Reads `input` until its end on a thread.
+pub fn spawn_reader(mut input: impl Read + Send + 'static, cancel: Cancel) -> Receiver<Incoming> {
+    let (sender, receiver) = channel();
+    thread::spawn(move || {
+        read_all(&mut input, &sender, &cancel);
+        cancel.cancel();
+        drop(sender);
+        thread::sleep(GRACE);
+        std::process::exit(1);
+    });
+    receiver
+}
+
+fn read_all(input: &mut impl Read, sender: &Sender<Incoming>, cancel: &Cancel) {
+    let mut framing = Framing::Between;
+    let mut buffer = [0u8; 4096];
+    loop {
+        let count = match input.read(&mut buffer) {
+            Ok(0) => return,
+            Ok(count) => count,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+            Err(_) => return,
+        };
+        for &byte in &buffer[..count] {
+            let incoming = framing.take(byte);
+            if incoming == Incoming::Interrupt {
+                cancel.cancel();
+            }
+            if sender.send(incoming).is_err() {
+                return;
+            }
+        }
+    }
+}
+
+/// The way to gdb: a buffer, flushed where gdbstub ends a packet.
+pub struct Pipe<W> {
+    output: W,
+    buffer: Vec<u8>,
+}
+
+impl<W: Write> Pipe<W> {
+    pub fn new(output: W) -> Self {
+        Pipe { output, buffer: Vec::with_capacity(4096) }
+    }
+
+    /// Text for the user, in a console packet: gdb takes those only while the program runs.
+    pub fn say(&mut self, text: &str) -> io::Result<()> {
+        let hex: String = text.bytes().map(|byte| format!("{byte:02x}")).collect();
+        let body = format!("O{hex}");
+        let checksum = body.bytes().fold(0u8, u8::wrapping_add);
+        write!(self.buffer, "${body}#{checksum:02x}")?;
+        self.flush()
+    }
+}
+
+impl<W: Write> Connection for Pipe<W> {
+    type Error = io::Error;
+
+    fn write(&mut self, byte: u8) -> io::Result<()> {
+        self.buffer.push(byte);
+        Ok(())
+    }
+
+    fn write_all(&mut self, bytes: &[u8]) -> io::Result<()> {
+        self.buffer.extend_from_slice(bytes);
+        Ok(())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.output.write_all(&self.buffer)?;
+        self.buffer.clear();
+        self.output.flush()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn interrupts_in(stream: &[u8]) -> usize {
+        let mut framing = Framing::Between;
+        stream.iter().filter(|&&byte| framing.take(byte) == Incoming::Interrupt).count()
+    }
+
+    #[test]
+    fn only_a_lone_three_is_an_interrupt() {
+        assert_eq!(interrupts_in(b"+\x03"), 1);
+        assert_eq!(interrupts_in(b"$vCont;c#a8\x03"), 1);
+        assert_eq!(interrupts_in(b"$X1,3:\x03\x03#00+"), 0);
+        assert_eq!(interrupts_in(b"\x03$g#67\x03"), 2);
+    }
+
+    #[test]
+    fn an_interrupt_cancels_and_keeps_its_place() {
+        let (sender, receiver) = channel();
+        let cancel = Cancel::default();
+        read_all(&mut &b"a\x03b"[..], &sender, &cancel);
+        drop(sender);
+        assert!(cancel.is_cancelled());
+        let all: Vec<_> = receiver.iter().collect();
+        assert_eq!(all, [Incoming::Byte(b'a'), Incoming::Interrupt, Incoming::Byte(b'b')]);
+    }
+
+    #[test]
+    fn console_text_is_a_well_formed_packet() {
+        let mut pipe = Pipe::new(Vec::new());
+        pipe.say("hi\n").unwrap();
+        assert_eq!(pipe.output, b"$O68690a#1f");
+    }
+}
