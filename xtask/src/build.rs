@@ -27,14 +27,7 @@ use crate::workspace::{GUEST_TARGET, Workspace, files, guest_cargo, output, read
 /// program's mappings are put back at their addresses.
 const REPLAY_GUEST_BASE: &str = "0x6b0000000000";
 
-/// Programs, by the directory they are staged in. Those in `libexec/undo` are run by the others, not by people.
-const PROGRAMS: [(&str, &str); 5] = [
-    ("live-record", "bin"),
-    ("undo-replay", "bin"),
-    ("shmem-inspect", "bin"),
-    ("udb", "bin"),
-    ("udb-server", "libexec/undo"),
-];
+const PROGRAMS: [&str; 5] = ["live-record", "undo-replay", "shmem-inspect", "udb", "udb-server"];
 
 const EXECUTABLE: u32 = 0o755;
 const DATA: u32 = 0o644;
@@ -61,30 +54,19 @@ pub fn run_build(workspace: &Workspace) -> Result<()> {
     }
     staged.extend(host_programs(workspace)?);
     staged.extend(tree(&workspace.root.join("include"), "include", &["h"])?);
-    staged.extend(tree(&workspace.root.join("udb-ext/python"), "share/undo/python", &["py"])?);
+    staged.extend(tree(&workspace.root.join("udb-ext/python"), "share/undo/python", &[])?);
     staged.extend(tree(&workspace.root.join("examples"), "share/undo/examples", &["c"])?);
     stage(&workspace.stage(), &staged)
 }
 
 /// Builds a guest crate as a static library; `None` as long as the crate is not `no_std`, that is, not written.
-pub fn guest_library(workspace: &Workspace, package: &str) -> Result<Option<PathBuf>> {
+fn guest_library(workspace: &Workspace, package: &str) -> Result<Option<PathBuf>> {
     if !is_guest_crate(workspace, package)? {
         eprintln!("xtask: {package} is not a no_std crate yet: left out");
         return Ok(None);
     }
     run(guest_cargo()
-        .args([
-            "rustc",
-            "--quiet",
-            "--lib",
-            "--release",
-            "--crate-type",
-            "staticlib",
-            "--target",
-            GUEST_TARGET,
-            "-p",
-            package,
-        ])
+        .args(["rustc", "--quiet", "--lib", "--release", "--crate-type", "staticlib", "--target", GUEST_TARGET, "-p", package])
         .current_dir(&workspace.root))?;
     let name = format!("lib{}.a", package.replace('-', "_"));
     Ok(Some(workspace.target.join(GUEST_TARGET).join("release").join(name)))
@@ -108,10 +90,7 @@ fn link_shared(archive: &Path, map: &Path, work: &Path) -> Result<PathBuf> {
     let missing = output(Command::new("nm").args(["--dynamic", "--undefined-only"]).arg(&library))?;
     ensure!(missing.trim().is_empty(), "libundolr.so needs symbols from elsewhere:\n{missing}");
     let dynamic = output(Command::new("readelf").args(["--dynamic", "--wide"]).arg(&library))?;
-    ensure!(
-        !dynamic.contains("TEXTREL") && !dynamic.contains("(NEEDED)"),
-        "libundolr.so is not self-contained:\n{dynamic}"
-    );
+    ensure!(!dynamic.contains("TEXTREL") && !dynamic.contains("(NEEDED)"), "libundolr.so is not self-contained:\n{dynamic}");
     Ok(library)
 }
 
@@ -126,12 +105,7 @@ fn link_archive(archive: &Path, shared: &Path, work: &Path) -> Result<PathBuf> {
     run(link.arg("--whole-archive").arg(archive))?;
     // The compiler's own intermediate form, which Rust's libraries carry along, is dropped by a final link but kept by this one.
     run(Command::new("objcopy")
-        .args([
-            "--wildcard",
-            "--keep-global-symbol=undolr_*",
-            "--remove-section=.llvmbc",
-            "--remove-section=.llvmcmd",
-        ])
+        .args(["--wildcard", "--keep-global-symbol=undolr_*", "--remove-section=.llvmbc", "--remove-section=.llvmcmd"])
         .arg(&object))?;
     let missing = output(Command::new("nm").arg("--undefined-only").arg(&object))?;
     ensure!(missing.trim().is_empty(), "libundolr.a needs symbols from elsewhere:\n{missing}");
@@ -152,25 +126,14 @@ fn link_replay_guest(archive: &Path, work: &Path) -> Result<PathBuf> {
         .args(["-Wl,--gc-sections", "-Wl,-z,noexecstack", "-Wl,-z,defs"])
         .arg(format!("-Wl,-Ttext-segment={REPLAY_GUEST_BASE}")))?;
     let segments = output(Command::new("readelf").args(["--segments", "--wide"]).arg(&program))?;
-    ensure!(
-        !segments.contains("DYNAMIC") && !segments.contains("INTERP"),
-        "replay-guest is not static:\n{segments}"
-    );
+    ensure!(!segments.contains("DYNAMIC") && !segments.contains("INTERP"), "replay-guest is not static:\n{segments}");
     Ok(program)
 }
 
 /// The functions a shared library shows, sorted.
 pub fn exported(library: &Path) -> Result<BTreeSet<String>> {
-    let symbols = output(
-        Command::new("nm")
-            .args(["--dynamic", "--defined-only", "--format=posix"])
-            .arg(library),
-    )?;
-    Ok(symbols
-        .lines()
-        .filter_map(|line| line.split_whitespace().next())
-        .map(str::to_owned)
-        .collect())
+    let symbols = output(Command::new("nm").args(["--dynamic", "--defined-only", "--format=posix"]).arg(library))?;
+    Ok(symbols.lines().filter_map(|line| line.split_whitespace().next()).map(str::to_owned).collect())
 }
 
 fn pkg_config(workspace: &Workspace, work: &Path) -> Result<PathBuf> {
@@ -184,21 +147,13 @@ fn host_programs(workspace: &Workspace) -> Result<Vec<Staged>> {
     let mut cargo = crate::workspace::cargo();
     cargo.args(["build", "--quiet", "--release"]).current_dir(&workspace.root);
     let mut staged = Vec::new();
-    for (program, dir) in PROGRAMS {
-        let Some(package) = workspace
-            .packages
-            .iter()
-            .find(|package| package.bins.iter().any(|bin| bin == program))
-        else {
+    for program in PROGRAMS {
+        let Some(package) = workspace.packages.iter().find(|package| package.bins.iter().any(|bin| bin == program)) else {
             eprintln!("xtask: no crate has a program {program} yet: left out");
             continue;
         };
         cargo.args(["-p", &package.name, "--bin", program]);
-        staged.push((
-            workspace.target.join("release").join(program),
-            Path::new(dir).join(program),
-            EXECUTABLE,
-        ));
+        staged.push((workspace.target.join("release").join(program), Path::new("bin").join(program), EXECUTABLE));
     }
     if !staged.is_empty() {
         run(&mut cargo)?;
@@ -239,11 +194,7 @@ pub fn put(from: &Path, to: &Path, mode: u32) -> Result<()> {
     if fs::read(to).is_ok_and(|old| old == new) && fs::metadata(to)?.permissions().mode() & 0o777 == mode {
         return Ok(());
     }
-    let temporary = dir.join(format!(
-        ".{}.{}",
-        std::process::id(),
-        to.file_name().unwrap_or_default().to_string_lossy()
-    ));
+    let temporary = dir.join(format!(".{}.{}", std::process::id(), to.file_name().unwrap_or_default().to_string_lossy()));
     fs::write(&temporary, new)
         .and_then(|()| fs::set_permissions(&temporary, fs::Permissions::from_mode(mode)))
         .and_then(|()| fs::rename(&temporary, to))

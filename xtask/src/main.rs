@@ -3,20 +3,20 @@
 //! Each command is one module; this file only names them.
 
 mod build;
+mod check;
+mod demo;
+mod install;
+mod layers;
 mod workspace;
 
 use std::process::ExitCode;
 
-use anyhow::Result;
+use anyhow::{Result, ensure};
 use clap::{Parser, Subcommand};
 use workspace::Workspace;
 
 #[derive(Parser)]
-#[command(
-    name = "cargo xtask",
-    bin_name = "cargo xtask",
-    about = "Build, install, show, test and measure this project"
-)]
+#[command(name = "cargo xtask", bin_name = "cargo xtask", about = "Build, install, show, test and measure this project")]
 struct Options {
     #[command(subcommand)]
     command: Command,
@@ -26,6 +26,22 @@ struct Options {
 enum Command {
     /// Build everything a user gets into target/stage
     Build,
+    /// Copy target/stage under a prefix
+    Install(install::Options),
+    /// Remove what install put under a prefix
+    Uninstall(install::Options),
+    /// Record the example until it fails and walk to the cause, leaving a person at a terminal in udb
+    Demo,
+    /// Formatting, lints, and what else can be judged without running the product
+    Check,
+    /// Run all tests, or those of one layer
+    Test {
+        layer: Option<layers::Layer>,
+        /// Only tests whose names contain this
+        filter: Option<String>,
+    },
+    /// What CI runs: all tests
+    Ci,
 }
 
 fn main() -> ExitCode {
@@ -42,5 +58,15 @@ fn run(command: Command) -> Result<()> {
     let workspace = Workspace::load()?;
     match command {
         Command::Build => build::run_build(&workspace),
+        Command::Install(options) => install::install(&workspace, &options),
+        Command::Uninstall(options) => install::uninstall(&options),
+        Command::Demo => demo::demo(&workspace),
+        Command::Check => {
+            let tally = check::run_checks(&workspace);
+            ensure!(tally.failed == 0, "{} of {} checks failed", tally.failed, tally.failed + tally.passed);
+            Ok(())
+        }
+        Command::Test { layer, filter } => layers::run_layers(&workspace, layer, filter.as_deref()),
+        Command::Ci => layers::run_layers(&workspace, None, None),
     }
 }

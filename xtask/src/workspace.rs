@@ -35,18 +35,11 @@ impl Workspace {
         let text = output(cargo().args(["metadata", "--no-deps", "--format-version", "1"]))?;
         let metadata: Value = serde_json::from_str(&text).context("cargo metadata is not JSON")?;
         let packages = array(&metadata["packages"]).map(Package::from_metadata).collect::<Result<_>>()?;
-        Ok(Workspace {
-            root: path(&metadata["workspace_root"])?,
-            target: path(&metadata["target_directory"])?,
-            packages,
-        })
+        Ok(Workspace { root: path(&metadata["workspace_root"])?, target: path(&metadata["target_directory"])?, packages })
     }
 
     pub fn package(&self, name: &str) -> Result<&Package> {
-        self.packages
-            .iter()
-            .find(|package| package.name == name)
-            .with_context(|| format!("no package {name} in the workspace"))
+        self.packages.iter().find(|package| package.name == name).with_context(|| format!("no package {name} in the workspace"))
     }
 
     /// The tree that `make install` copies.
@@ -64,14 +57,8 @@ impl Package {
             name: string(&package["name"])?,
             version: string(&package["version"])?,
             dir: manifest.parent().context("manifest without a directory")?.to_owned(),
-            bins: array(&package["targets"])
-                .filter(is_bin)
-                .map(|target| string(&target["name"]))
-                .collect::<Result<_>>()?,
-            uses: array(&package["dependencies"])
-                .filter(is_own)
-                .map(|d| string(&d["name"]))
-                .collect::<Result<_>>()?,
+            bins: array(&package["targets"]).filter(is_bin).map(|target| string(&target["name"])).collect::<Result<_>>()?,
+            uses: array(&package["dependencies"]).filter(is_own).map(|d| string(&d["name"])).collect::<Result<_>>()?,
         })
     }
 }
@@ -109,29 +96,19 @@ pub fn run(command: &mut Command) -> Result<()> {
 
 /// Runs a command and returns what it prints; anything but success is an error.
 pub fn output(command: &mut Command) -> Result<String> {
-    let done = command
-        .stderr(Stdio::inherit())
-        .output()
-        .with_context(|| format!("cannot run {}", shown(command)))?;
+    let done = command.stderr(Stdio::inherit()).output().with_context(|| format!("cannot run {}", shown(command)))?;
     ensure!(done.status.success(), "{} failed: {}", shown(command), done.status);
     String::from_utf8(done.stdout).with_context(|| format!("{} printed something that is not UTF-8", shown(command)))
 }
 
-/// The command as one would type it.
+/// The command as one would type it, with the program's name for its path.
 pub fn shown(command: &Command) -> String {
+    let program = Path::new(command.get_program()).file_name().unwrap_or_default();
     let word = |word: &OsStr| {
         let word = word.to_string_lossy();
-        if word.contains([' ', '*', '$']) {
-            format!("'{word}'")
-        } else {
-            word.into_owned()
-        }
+        if word.contains([' ', '*', '$']) { format!("'{word}'") } else { word.into_owned() }
     };
-    std::iter::once(command.get_program())
-        .chain(command.get_args())
-        .map(word)
-        .collect::<Vec<_>>()
-        .join(" ")
+    std::iter::once(program).chain(command.get_args()).map(word).collect::<Vec<_>>().join(" ")
 }
 
 /// All files below a directory whose names end in one of `extensions` (any file if there are none), in a stable order. A directory that does not

@@ -1,0 +1,30 @@
+# The commands that people type first. Each is one of `cargo xtask`, which has more: see `cargo xtask --help`.
+
+PREFIX = /usr/local
+DESTDIR =
+
+.PHONY: build demo test check install uninstall setup
+
+build: setup
+	cargo xtask build
+
+# Finds a real bug across two processes: builds, records the example until it fails, and opens the debugger on the culprit.
+demo: setup
+	cargo xtask demo
+
+# All tests; how many passed is on the last line.
+test: setup
+	cargo xtask test
+
+check: setup
+	cargo xtask check
+
+install: build
+	cargo xtask install --prefix '$(PREFIX)' --destdir '$(DESTDIR)'
+
+uninstall:
+	cargo xtask uninstall --prefix '$(PREFIX)' --destdir '$(DESTDIR)'
+
+# Installs what is missing, or says what to install.
+setup:
+	@sh xtask/setup.sh

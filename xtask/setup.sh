@@ -1,0 +1,70 @@
+#!/bin/sh
+# Checks what building, the demo and the tests need, and installs what is missing when run as root on a machine with apt-get. Otherwise it
+# says in one line what to install, and fails. A shell script because it must run before cargo can. It prints nothing when nothing is missing.
+#
+# Needed: cargo by rustup (with the toolchain and targets of rust-toolchain.toml), gcc, binutils, the C library's headers and its
+# debug symbols (frames inside abort() have names by them), gdb 12 or later with Python, git, pkg-config.
+set -u
+cd "$(dirname "$0")/.." || exit 1
+
+have() { command -v "$1" >/dev/null 2>&1; }
+
+have_gdb() {
+    have gdb && [ "$(gdb --batch -nx -ex 'python print(int(gdb.VERSION.split(".")[0]) >= 12)' 2>/dev/null)" = True ]
+}
+
+have_libc_headers() { echo '#include <stdio.h>' | gcc -E - >/dev/null 2>&1; }
+
+# The C library has symbols of its own, or a file of them that gdb finds by build-id.
+have_libc_symbols() {
+    libc=$(gcc -print-file-name=libc.so.6 2>/dev/null) || return 1
+    readelf --sections --wide "$libc" 2>/dev/null | grep -q '\.debug_info' && return 0
+    id=$(readelf --notes "$libc" 2>/dev/null | sed -n 's/.*Build ID: //p')
+    [ -n "$id" ] && [ -e "/usr/lib/debug/.build-id/$(echo "$id" | cut -c1-2)/$(echo "$id" | cut -c3-).debug" ]
+}
+
+# Debian's names of the packages that are missing.
+missing() {
+    have git || echo git
+    have gcc || echo gcc
+    have ld && have readelf || echo binutils
+    have_libc_headers || echo libc6-dev
+    have_libc_symbols || echo libc6-dbg
+    have_gdb || echo gdb
+    have pkg-config || echo pkg-config
+}
+
+packages=$(missing | tr '\n' ' ')
+if [ -n "$packages" ] && [ "$(id -u)" = 0 ] && have apt-get; then
+    echo "Installing: $packages"
+    export DEBIAN_FRONTEND=noninteractive
+    apt-get update -qq && apt-get install -y -qq --no-install-recommends $packages >/dev/null || exit 1
+    packages=$(missing | tr '\n' ' ')
+fi
+if [ -n "$packages" ]; then
+    echo "Please install: ${packages% } (names as in Debian; gdb must be version 12 or later, with Python)" >&2
+    exit 1
+fi
+
+if ! have cargo; then
+    echo "Please install Rust with rustup: https://rustup.rs" >&2
+    exit 1
+fi
+# rustup does not always install by itself what rust-toolchain.toml asks for.
+if have rustup; then
+    channel=$(sed -n 's/^channel = "\(.*\)"/\1/p' rust-toolchain.toml)
+    targets=$(sed -n '/^targets/s/[^"]*"\([^"]*\)"[^"]*/\1 /gp' rust-toolchain.toml)
+    components=$(sed -n '/^components/s/[^"]*"\([^"]*\)"[^"]*/\1 /gp' rust-toolchain.toml)
+    rustup run "$channel" rustc --version >/dev/null 2>&1 || rustup toolchain install "$channel" --profile minimal || exit 1
+    installed=$(rustup target list --installed --toolchain "$channel")
+    for target in $targets; do
+        echo "$installed" | grep -qx "$target" || rustup target add --toolchain "$channel" "$target" || exit 1
+    done
+    installed=$(rustup component list --installed --toolchain "$channel")
+    for component in $components; do
+        echo "$installed" | grep -q "^$component" || rustup component add --toolchain "$channel" "$component" || exit 1
+    done
+elif ! [ -d "$(rustc --print sysroot)/lib/rustlib/x86_64-unknown-none" ]; then
+    echo "Please install Rust's target x86_64-unknown-none, for instance with rustup: https://rustup.rs" >&2
+    exit 1
+fi

@@ -1,0 +1,74 @@
+//! `cargo xtask check`: what can be judged without running the product: formatting, lints, and the promises of `docs/architecture.md`
+//! that a program can check.
+//!
+//! Each check runs even if one before it failed, so that one run shows all that is wrong.
+
+mod api;
+mod arrows;
+mod instructions;
+mod length;
+
+use anyhow::Result;
+
+use crate::build::{is_guest_crate, run_build};
+use crate::layers::Tally;
+use crate::workspace::{GUEST_TARGET, Workspace, cargo, guest_cargo, run};
+
+/// The crates that are built for [`GUEST_TARGET`].
+const GUEST_CRATES: [&str; 2] = ["recorder", "replay-guest"];
+
+/// A check's name and what it does.
+type Check<'a> = (&'a str, Box<dyn Fn() -> Result<()> + 'a>);
+
+pub fn run_checks(workspace: &Workspace) -> Tally {
+    let checks: [Check; 7] = [
+        ("crate arrows", Box::new(|| arrows::check(workspace))),
+        ("file length", Box::new(|| length::check(workspace))),
+        ("format", Box::new(|| run(cargo().args(["fmt", "--all", "--", "--check"]).current_dir(&workspace.root)))),
+        ("lints, host", Box::new(|| lint_host(workspace))),
+        ("lints, guest", Box::new(|| lint_guest(workspace))),
+        ("no vector registers in guest code", Box::new(|| check_instructions(workspace))),
+        ("exports are the header's functions", Box::new(|| api::check(workspace))),
+    ];
+    let mut tally = Tally::default();
+    for (name, check) in checks {
+        match check() {
+            Ok(()) => {
+                println!("check {name} ... ok");
+                tally.passed += 1;
+            }
+            Err(error) => {
+                println!("check {name} ... FAILED: {error:#}");
+                tally.failed += 1;
+            }
+        }
+    }
+    tally
+}
+
+fn lint_host(workspace: &Workspace) -> Result<()> {
+    run(cargo().args(["clippy", "--quiet", "--workspace", "--all-targets", "--", "-D", "warnings"]).current_dir(&workspace.root))
+}
+
+fn lint_guest(workspace: &Workspace) -> Result<()> {
+    for package in GUEST_CRATES {
+        if is_guest_crate(workspace, package)? {
+            run(guest_cargo()
+                .args(["clippy", "--quiet", "--lib", "--target", GUEST_TARGET, "-p", package, "--", "-D", "warnings"])
+                .current_dir(&workspace.root))?;
+        }
+    }
+    Ok(())
+}
+
+/// On what is linked, since the archives hold support routines of the compiler that nothing of ours calls.
+fn check_instructions(workspace: &Workspace) -> Result<()> {
+    run_build(workspace)?;
+    for linked in ["lib/libundolr.so", "lib/libundolr.a", "libexec/undo/replay-guest"] {
+        let linked = workspace.stage().join(linked);
+        if linked.exists() {
+            instructions::check(&linked)?;
+        }
+    }
+    Ok(())
+}
