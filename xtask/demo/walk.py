@@ -28,11 +28,18 @@ def say(text):
 
 
 def do(command):
-    """Runs a command as if typed and returns what it printed."""
+    """Runs a command as if typed."""
+    gdb.write(f"(udb) {command}\n")
+    gdb.flush()
+    gdb.execute(command)
+    gdb.flush()
+
+
+def do_and_read(command):
+    """The same for a command that does not move, and returns what it printed: gdb tells of a stop past whatever reads along."""
     gdb.write(f"(udb) {command}\n")
     printed = gdb.execute(command, to_string=True)
     gdb.write(printed)
-    gdb.flush()
     return printed
 
 
@@ -40,6 +47,18 @@ def expect_function(name):
     actual = gdb.newest_frame().name()
     if actual != name:
         raise Lost(f"in {actual}, not in {name}")
+
+
+def back_to_change():
+    """reverse-continue that must end at a watchpoint."""
+    stops = []
+    gdb.events.stop.connect(stops.append)
+    try:
+        do("reverse-continue")
+    finally:
+        gdb.events.stop.disconnect(stops.append)
+    if not any(isinstance(stop, gdb.BreakpointEvent) for stop in stops):
+        raise Lost("the watchpoint was not hit")
 
 
 def expect_value(expression, value):
@@ -77,11 +96,11 @@ def walk():
 
     say("Where did this value come from?")
     do("watch value")
-    do("reverse-continue")
+    back_to_change()
     expect_function("consumer_run")
 
     say("From shared memory. Which process wrote it, and when?")
-    inferior, time = last_foreign_write(do("ublame &shmem_data_array[index]"))
+    inferior, time = last_foreign_write(do_and_read("ublame &shmem_data_array[index]"))
 
     say("Go to that very instruction in the other process.")
     do(f"ugo inferior {inferior} {time}")
@@ -91,7 +110,7 @@ def walk():
 
     say("And where did it get the value?")
     do("watch new_value")
-    do("reverse-continue")
+    back_to_change()
     expect_function("producer_run")
 
     say("Step back into the function that made it.")
