@@ -164,12 +164,7 @@ mod tests {
     use std::collections::HashSet;
 
     fn sample() -> Registers {
-        let mut registers = Registers {
-            rip: 0x5555_5555_4000,
-            rflags: 0x246,
-            fs_base: 0x7fff_f7d8_a740,
-            ..Registers::default()
-        };
+        let mut registers = Registers { rip: 0x5555_5555_4000, rflags: 0x246, fs_base: 0x7fff_f7d8_a740, ..Registers::default() };
         for (i, gpr) in registers.gpr.iter_mut().enumerate() {
             *gpr = i as u64 * 0x1111;
         }

@@ -85,12 +85,7 @@ impl<'a> Cursor<'a> {
 
     /// The error of a field that ended just before the cursor and was `size` bytes long.
     pub(crate) fn error_before(&self, size: u64, field: &'static str, expected: Expected, found: u64) -> DecodeError {
-        DecodeError {
-            offset: self.offset.saturating_sub(size),
-            field,
-            expected,
-            found,
-        }
+        DecodeError { offset: self.offset.saturating_sub(size), field, expected, found }
     }
 
     /// The error of a field that starts at the cursor.
@@ -172,15 +167,7 @@ mod tests {
         let mut cursor = Cursor::new(&[1, 0, 2, 0, 0, 0, 9], 100);
         assert_eq!(cursor.u16("a"), Ok(1));
         assert_eq!(cursor.u32("b"), Ok(2));
-        assert_eq!(
-            cursor.u64("c"),
-            Err(DecodeError {
-                offset: 106,
-                field: "c",
-                expected: Expected::AtLeast(8),
-                found: 1
-            })
-        );
+        assert_eq!(cursor.u64("c"), Err(DecodeError { offset: 106, field: "c", expected: Expected::AtLeast(8), found: 1 }));
         assert_eq!(cursor.left(), 1);
         assert!(cursor.expect_end("rest").is_err());
     }
@@ -197,25 +184,12 @@ mod tests {
     #[test]
     fn padding_must_be_zero() {
         let mut cursor = Cursor::new(&[7, 7, 7, 0, 0, 5, 0, 0], 0);
-        assert_eq!(
-            cursor.padded_bytes(3, "x"),
-            Err(DecodeError {
-                offset: 3,
-                field: "padding",
-                expected: Expected::Exactly(0),
-                found: 5
-            })
-        );
+        assert_eq!(cursor.padded_bytes(3, "x"), Err(DecodeError { offset: 3, field: "padding", expected: Expected::Exactly(0), found: 5 }));
     }
 
     #[test]
     fn an_error_reads_like_a_sentence() {
-        let error = DecodeError {
-            offset: 64,
-            field: "size",
-            expected: Expected::AtLeast(48),
-            found: 3,
-        };
+        let error = DecodeError { offset: 64, field: "size", expected: Expected::AtLeast(48), found: 3 };
         assert_eq!(std::format!("{error}"), "offset 0x40: size: expected at least 0x30, found 0x3");
     }
 }

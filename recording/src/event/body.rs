@@ -193,10 +193,7 @@ impl RegisterValues {
             .ok()
             .filter(|mask| mask.count_ones() as usize <= Self::MAX)
             .ok_or_else(|| cursor.error_here("gpr mask", Expected::OneOf("at most four of the low 16 bits"), u64::from(mask)))?;
-        let mut these = Self {
-            mask,
-            values: [0; Self::MAX],
-        };
+        let mut these = Self { mask, values: [0; Self::MAX] };
         for value in these.values.iter_mut().take(mask.count_ones() as usize) {
             *value = cursor.u64("gpr value")?;
         }
@@ -295,11 +292,7 @@ impl<'a> Body<'a> {
                 let mask = cursor.u32("gpr mask")?;
                 let rflags = cursor.u64("rflags")?;
                 let registers = RegisterValues::decode(mask, cursor)?;
-                Ok(Body::Nondet(Nondet {
-                    instruction,
-                    registers,
-                    rflags,
-                }))
+                Ok(Body::Nondet(Nondet { instruction, registers, rflags }))
             }
             Some(EventKind::ShmemFixup) => Ok(Body::ShmemFixup),
             Some(EventKind::Signal) => {
@@ -309,12 +302,7 @@ impl<'a> Body<'a> {
                     .ok_or_else(|| cursor.error_before(4, "signal action", Expected::OneOf("an action (1 to 4)"), u64::from(raw)))?;
                 let siginfo = cursor.array("siginfo")?;
                 let registers = decode_registers(cursor)?;
-                Ok(Body::Signal(Signal {
-                    number,
-                    action,
-                    siginfo,
-                    registers,
-                }))
+                Ok(Body::Signal(Signal { number, action, siginfo, registers }))
             }
             Some(EventKind::MemoryHash) => {
                 let hash = cursor.u64("memory hash")?;
@@ -322,9 +310,7 @@ impl<'a> Body<'a> {
                 let ranges = Ranges::decode(cursor)?;
                 Ok(Body::MemoryHash(MemoryHash { hash, pages, ranges }))
             }
-            Some(EventKind::SitesAdded) => Ok(Body::SitesAdded {
-                pc: cursor.u64("site pc")?,
-            }),
+            Some(EventKind::SitesAdded) => Ok(Body::SitesAdded { pc: cursor.u64("site pc")? }),
             Some(EventKind::End) => {
                 let raw = cursor.u32("end reason")?;
                 let reason = EndReason::from_raw(raw)
@@ -335,11 +321,7 @@ impl<'a> Body<'a> {
                 let bytes = cursor.padded_bytes(len, "message")?;
                 let message = core::str::from_utf8(bytes).map_err(|error| {
                     let at = error.valid_up_to();
-                    start.error_here(
-                        "message",
-                        Expected::OneOf("UTF-8 text"),
-                        u64::from(bytes.get(at).copied().unwrap_or(0)),
-                    )
+                    start.error_here("message", Expected::OneOf("UTF-8 text"), u64::from(bytes.get(at).copied().unwrap_or(0)))
                 })?;
                 Ok(Body::End(End { reason, status, message }))
             }

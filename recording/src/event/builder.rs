@@ -91,8 +91,7 @@ impl<'b> EventBuilder<'b> {
                 put_u32(part, 0, end.reason.raw());
                 put_u32(part, 4, end.status.cast_unsigned());
                 put_u64(part, 8, end.message.len() as u64);
-                self.extend_padded(end.message.len() as u64)?
-                    .copy_from_slice(end.message.as_bytes());
+                self.extend_padded(end.message.len() as u64)?.copy_from_slice(end.message.as_bytes());
             }
         }
         Ok(())
@@ -170,10 +169,7 @@ impl<'b> EventBuilder<'b> {
     /// Adds `len` bytes, a multiple of 8.
     #[inline]
     fn extend(&mut self, len: usize) -> Result<&mut [u8], Full> {
-        let full = Full {
-            needed_bytes: (self.len + len) as u64,
-            available_bytes: self.region.len() as u64,
-        };
+        let full = Full { needed_bytes: (self.len + len) as u64, available_bytes: self.region.len() as u64 };
         let part = self.region.get_mut(self.len..self.len + len).ok_or(full)?;
         self.len += len;
         Ok(part)

@@ -29,15 +29,19 @@
 
 mod body;
 mod builder;
+mod check;
 mod reader;
 
 pub use body::{
     Body, End, EndReason, EventKind, Instruction, MemoryHash, Nondet, RegisterValues, SIGINFO_BYTES, Signal, SignalAction, Syscall,
 };
 pub use builder::{EventBuilder, Full};
+pub use check::check_events;
 pub use reader::{EventRef, Events, MemoryWrite, Ranges, Writes};
 
 use crate::Time;
+
+pub(crate) use body::{REGISTERS_BYTES, decode_registers, encode_registers};
 
 /// Bytes before an event's fixed part.
 pub const EVENT_HEADER_BYTES: usize = 48;
@@ -96,13 +100,7 @@ pub struct EventHeader {
 impl EventHeader {
     /// The header of an event of the first thread, without time stamp or flags.
     pub const fn new(time: Time, state_hash: u64) -> Self {
-        Self {
-            time,
-            state_hash,
-            timestamp: 0,
-            thread: 0,
-            flags: EventFlags::NONE,
-        }
+        Self { time, state_hash, timestamp: 0, thread: 0, flags: EventFlags::NONE }
     }
 }
 

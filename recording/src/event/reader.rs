@@ -91,10 +91,7 @@ impl<'a> EventRef<'a> {
 
     #[inline]
     pub fn time(&self) -> Time {
-        Time {
-            bbcount: u64_at(self.header, offset::BBCOUNT),
-            pc: u64_at(self.header, offset::PC),
-        }
+        Time { bbcount: u64_at(self.header, offset::BBCOUNT), pc: u64_at(self.header, offset::PC) }
     }
 
     #[inline]
@@ -170,10 +167,7 @@ impl<'a> Writes<'a> {
         if addr.checked_add(len).is_none() {
             return Err(self.cursor.error_before(8, "write length", Expected::AtMost(u64::MAX - addr), len));
         }
-        Ok(MemoryWrite {
-            addr,
-            bytes: self.cursor.padded_bytes(len, "written bytes")?,
-        })
+        Ok(MemoryWrite { addr, bytes: self.cursor.padded_bytes(len, "written bytes")? })
     }
 }
 
@@ -241,40 +235,25 @@ pub struct Events<'a> {
 impl<'a> Events<'a> {
     /// All of `bytes` is events.
     pub fn new(bytes: &'a [u8]) -> Self {
-        Self {
-            bytes,
-            offset: 0,
-            live: false,
-        }
+        Self { bytes, offset: 0, live: false }
     }
 
     /// `region` is a log that was, or is being, written: events up to the first size of 0, or the end.
     pub fn in_region(region: &'a [u8]) -> Self {
-        Self {
-            bytes: region,
-            offset: 0,
-            live: true,
-        }
+        Self { bytes: region, offset: 0, live: true }
     }
 
     /// Goes on from an offset that an event of this log started at or ended at.
     pub fn starting_at(mut self, offset: u64) -> Result<Self, DecodeError> {
         let all = Cursor::new(self.bytes, self.offset);
         let skip = offset.checked_sub(self.offset).and_then(|skip| usize::try_from(skip).ok());
-        match skip
-            .filter(|skip| skip.is_multiple_of(ALIGN))
-            .and_then(|skip| self.bytes.get(skip..))
-        {
+        match skip.filter(|skip| skip.is_multiple_of(ALIGN)).and_then(|skip| self.bytes.get(skip..)) {
             Some(rest) => {
                 self.bytes = rest;
                 self.offset = offset;
                 Ok(self)
             }
-            None => Err(all.error_here(
-                "start offset",
-                Expected::AtMost(self.offset.saturating_add(self.bytes.len() as u64)),
-                offset,
-            )),
+            None => Err(all.error_here("start offset", Expected::AtMost(self.offset.saturating_add(self.bytes.len() as u64)), offset)),
         }
     }
 

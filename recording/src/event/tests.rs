@@ -6,10 +6,7 @@ use crate::wire::{DecodeError, Expected};
 
 fn header(bbcount: u64) -> EventHeader {
     EventHeader {
-        time: Time {
-            bbcount,
-            pc: 0x5618_d2d1_5c61,
-        },
+        time: Time { bbcount, pc: 0x5618_d2d1_5c61 },
         state_hash: 0x1122_3344_5566_7788,
         timestamp: 99,
         thread: 7,
@@ -17,11 +14,7 @@ fn header(bbcount: u64) -> EventHeader {
     }
 }
 
-const SYSCALL: Body<'_> = Body::Syscall(Syscall {
-    number: 9,
-    result: -12,
-    args: [1, 2, 3, 4, 5, 6],
-});
+const SYSCALL: Body<'_> = Body::Syscall(Syscall { number: 9, result: -12, args: [1, 2, 3, 4, 5, 6] });
 
 /// One event of each kind, in a log of exactly their length.
 fn one_of_each() -> Vec<u8> {
@@ -34,23 +27,10 @@ fn one_of_each() -> Vec<u8> {
             rflags: 0x246,
         }),
         Body::ShmemFixup,
-        Body::Signal(Signal {
-            number: 10,
-            action: SignalAction::Handler,
-            siginfo: &siginfo,
-            registers: Registers::default(),
-        }),
-        Body::MemoryHash(MemoryHash {
-            hash: 3,
-            pages: 4,
-            ranges: Ranges::default(),
-        }),
+        Body::Signal(Signal { number: 10, action: SignalAction::Handler, siginfo: &siginfo, registers: Registers::default() }),
+        Body::MemoryHash(MemoryHash { hash: 3, pages: 4, ranges: Ranges::default() }),
         Body::SitesAdded { pc: 0x1234 },
-        Body::End(End {
-            reason: EndReason::Unsupported,
-            status: 0,
-            message: "io_uring_setup",
-        }),
+        Body::End(End { reason: EndReason::Unsupported, status: 0, message: "io_uring_setup" }),
     ];
     let mut log = vec![0; 4096];
     let mut at = 0;
@@ -120,14 +100,9 @@ fn nothing_is_in_the_log_before_finish() {
     let _ = dropped;
     assert_eq!(Events::in_region(&log).count(), 1);
     // A shorter one in its place is not followed by what is left of it.
-    let second = EventBuilder::begin(&mut log[first..], &header(2), &Body::ShmemFixup)
-        .unwrap()
-        .finish();
+    let second = EventBuilder::begin(&mut log[first..], &header(2), &Body::ShmemFixup).unwrap().finish();
     let mut events = Events::in_region(&log);
-    assert_eq!(
-        events.by_ref().map(|event| event.unwrap().time().bbcount).collect::<Vec<_>>(),
-        [1, 2]
-    );
+    assert_eq!(events.by_ref().map(|event| event.unwrap().time().bbcount).collect::<Vec<_>>(), [1, 2]);
     assert_eq!(events.offset(), (first + second) as u64);
 }
 
@@ -166,9 +141,7 @@ fn truncation_anywhere_but_between_events_is_noticed() {
 fn wrong_values_name_their_field() {
     let log = one_of_each();
     let starts: Vec<usize> = Events::new(&log).map(|event| event.unwrap().offset() as usize).collect();
-    let [syscall, nondet, _, signal, hash, sites, end] = starts[..] else {
-        unreachable!()
-    };
+    let [syscall, nondet, _, signal, hash, sites, end] = starts[..] else { unreachable!() };
     let cases: &[(usize, &[u8], &str)] = &[
         (syscall, &[0; 8], "size"),
         (syscall, &47u64.to_le_bytes(), "size"),
@@ -215,15 +188,7 @@ fn an_error_ends_the_iteration() {
     log[0] = 1;
     let mut events = Events::new(&log);
     let error = events.next().unwrap().unwrap_err();
-    assert_eq!(
-        error,
-        DecodeError {
-            offset: 0,
-            field: "size",
-            expected: Expected::AtLeast(48),
-            found: 1
-        }
-    );
+    assert_eq!(error, DecodeError { offset: 0, field: "size", expected: Expected::AtLeast(48), found: 1 });
     assert!(events.next().is_none());
 }
 
