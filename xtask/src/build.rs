@@ -55,7 +55,7 @@ pub fn run_build(workspace: &Workspace) -> Result<()> {
     staged.extend(host_programs(workspace)?);
     staged.extend(tree(&workspace.root.join("include"), "include", &["h"])?);
     staged.extend(tree(&workspace.root.join("udb-ext/python"), "share/undo/python", &[])?);
-    staged.extend(tree(&workspace.root.join("examples"), "share/undo/examples", &["c"])?);
+    staged.extend(tree(&workspace.root.join("examples"), "share/undo/examples", &["c", "sh"])?);
     stage(&workspace.stage(), &staged)
 }
 
@@ -167,7 +167,8 @@ fn tree(from: &Path, to: &str, extensions: &[&str]) -> Result<Vec<Staged>> {
         .into_iter()
         .map(|file| {
             let relative = file.strip_prefix(from)?.to_owned();
-            Ok((file, Path::new(to).join(relative), DATA))
+            let mode = if fs::metadata(&file)?.permissions().mode() & 0o100 == 0 { DATA } else { EXECUTABLE };
+            Ok((file, Path::new(to).join(relative), mode))
         })
         .collect()
 }

@@ -12,18 +12,18 @@ use std::fs;
 use std::io::IsTerminal;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Command, Stdio};
 
-use anyhow::{Context, Result, bail, ensure};
+use anyhow::{Context, Result, ensure};
 
 use crate::build::run_build;
-use crate::workspace::{Workspace, files, read, run, shown};
+use crate::workspace::{Workspace, files, run, shown};
 
 const EXAMPLE: &str = "shmem_producer_consumer";
 /// The example fails now and then by design; this many successes in a row mean that something else is wrong.
-const MOST_RUNS: usize = 200;
-/// A run takes well under a second: one that takes this long hangs.
-const RUN_SECONDS: &str = "120";
+const MOST_RUNS: &str = "200";
+/// A run takes well under a second.
+const MOST_SECONDS: &str = "300";
 /// What `timeout` exits with when it had to end the program.
 const TIMED_OUT: i32 = 124;
 
@@ -33,7 +33,7 @@ pub fn demo(workspace: &Workspace) -> Result<()> {
     let _ = fs::remove_dir_all(&dir);
     fs::create_dir_all(&dir).with_context(|| format!("cannot create {}", dir.display()))?;
     compile(&workspace.stage(), &dir)?;
-    let recording = record_failure(&dir)?;
+    let recording = record_failure(&workspace.stage(), &dir)?;
     walk(workspace, &dir, &recording)
 }
 
@@ -57,36 +57,26 @@ fn compile(stage: &Path, dir: &Path) -> Result<()> {
     run(&mut gcc)
 }
 
-/// Runs the example until its consumer fails and returns the consumer's recording.
-fn record_failure(dir: &Path) -> Result<PathBuf> {
-    for number in 1..=MOST_RUNS {
-        for file in files(dir, &["undo", "shmem"])? {
-            fs::remove_file(&file)?;
-        }
-        let (code, text) = run_example(dir)?;
-        match code {
-            Some(0) => continue,
-            Some(TIMED_OUT) => bail!("{EXAMPLE} did not end within {RUN_SECONDS} s:\n{text}"),
-            _ => ensure!(text.contains("Assertion"), "{EXAMPLE} failed in another way than the one to be shown:\n{text}"),
-        }
-        println!("$ ./{EXAMPLE}    # run {number}; the ones before it succeeded\n{text}");
-        return consumer(dir);
-    }
-    bail!("{EXAMPLE} succeeded {MOST_RUNS} times in a row")
-}
-
-/// The example's exit code and what it printed, on both streams.
-fn run_example(dir: &Path) -> Result<(Option<i32>, String)> {
-    let printed = dir.join("printed");
-    let file = fs::File::create(&printed)?;
-    let status = Command::new("timeout")
-        .args(["--kill-after=5", RUN_SECONDS, &format!("./{EXAMPLE}")])
+/// Runs the example until its consumer fails, and returns the consumer's recording.
+fn record_failure(stage: &Path, dir: &Path) -> Result<PathBuf> {
+    let mut runs = Command::new(stage.join("share/undo/examples/until-failure.sh"));
+    runs.args(["-n", MOST_RUNS, &format!("./{EXAMPLE}")]);
+    announce(&runs);
+    let done = Command::new("timeout")
+        .args(["--kill-after=5", MOST_SECONDS])
+        .arg(runs.get_program())
+        .args(runs.get_args())
         .current_dir(dir)
-        .stdout(file.try_clone()?)
-        .stderr(file)
-        .status()
+        .stdin(Stdio::null())
+        .stderr(Stdio::inherit())
+        .output()
         .context("cannot run timeout")?;
-    Ok((status.code(), read(&printed)?))
+    let printed = String::from_utf8_lossy(&done.stdout);
+    println!("{printed}");
+    ensure!(done.status.code() != Some(TIMED_OUT), "{EXAMPLE} hangs: it did not fail within {MOST_SECONDS} s");
+    ensure!(done.status.success(), "{EXAMPLE} succeeded {MOST_RUNS} times in a row");
+    ensure!(printed.contains("Assertion"), "{EXAMPLE} failed in another way than the one to be shown");
+    consumer(dir)
 }
 
 /// The consumer's recording, by its name; both others must be there too.
