@@ -6,6 +6,8 @@
 //! | unit | the tests of every crate but `tests` |
 //! | e2e | the build, then the crate `tests`: real programs recorded, replayed and debugged with gdb |
 //!
+//! The tests of the crate `tests` find what was built in the directory that `UNDO_STAGE` names.
+//!
 //! A layer that fails does not keep the next from running. A test program that does not build or dies without saying how many tests
 //! passed counts as one failure. cargo's own test runner is enough, so a stock toolchain will do.
 
@@ -71,7 +73,7 @@ impl Layer {
             Layer::Unit => tests.args(["--workspace", "--exclude", "tests"]),
             Layer::E2e => {
                 run_build(workspace)?;
-                tests.args(["-p", "tests"])
+                tests.env("UNDO_STAGE", workspace.stage()).args(["-p", "tests"])
             }
         };
         run_tests(tests.args(filter))

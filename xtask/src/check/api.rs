@@ -4,14 +4,12 @@ use std::collections::BTreeSet;
 
 use anyhow::{Result, ensure};
 
-use crate::build::{exported, run_build};
+use crate::build::exported;
 use crate::workspace::{Workspace, read};
 
 pub fn check(workspace: &Workspace) -> Result<()> {
-    run_build(workspace)?;
-    let (header, library) = (workspace.root.join("include/undolr.h"), workspace.stage().join("lib/libundolr.so"));
-    let declared = if header.exists() { declared(&read(&header)?) } else { BTreeSet::new() };
-    let exported = if library.exists() { exported(&library)? } else { BTreeSet::new() };
+    let declared = declared(&read(&workspace.root.join("include/undolr.h"))?);
+    let exported = exported(&workspace.stage().join("lib/libundolr.so"))?;
     let differ = |one: &BTreeSet<String>, other: &BTreeSet<String>| one.difference(other).cloned().collect::<Vec<_>>().join(", ");
     ensure!(
         declared == exported,
