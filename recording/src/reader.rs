@@ -2,8 +2,8 @@
 //!
 //! R1. [`Recording::open`] reads headers, metadata and mappings; pages, events, sites and files are read when they are asked for, and checked then.
 //!     [`Recording::verify`] checks all there is.
-//! R2. Any bytes whatever give a value or an [`Error`]: no panic, no unbounded loop, and no allocation of more than
-//!     255 times the file's length (the most that LZ4 can compress).
+//! R2. Any bytes whatever give a value or an [`Error`]: no panic, no unbounded loop, and no more memory than 32 MiB and 512 times the
+//!     file's length: LZ4 compresses 255 times at most, and a decoded list takes about twice its bytes.
 //! R3. A truncated file is refused by [`Recording::open`] and by [`quick_metadata`] alike.
 
 use crate::error::Error;
@@ -27,9 +27,12 @@ const MAX_WORKERS: usize = 8;
 
 /// Reads the metadata alone: a few KiB, however long the recording is.
 pub fn quick_metadata(path: impl AsRef<Path>) -> Result<Metadata, Error> {
-    let source = Source::open(path.as_ref())?;
-    let chunks = scan_meta(&source)?;
-    read_metadata(&source, &chunks)
+    quick(&Source::open(path.as_ref())?)
+}
+
+fn quick(source: &Source) -> Result<Metadata, Error> {
+    let chunks = scan_meta(source)?;
+    read_metadata(source, &chunks)
 }
 
 fn read_metadata(source: &Source, chunks: &[Chunk]) -> Result<Metadata, Error> {
@@ -87,7 +90,15 @@ pub struct Recording {
 impl Recording {
     /// Opens a recording and reads what is small (R1).
     pub fn open(path: impl AsRef<Path>) -> Result<Self, Error> {
-        let source = Source::open(path.as_ref())?;
+        Self::read(Source::open(path.as_ref())?)
+    }
+
+    /// A recording that is in memory already. The name stands in errors where a file's path would.
+    pub fn from_bytes(name: impl AsRef<Path>, bytes: Vec<u8>) -> Result<Self, Error> {
+        Self::read(Source::in_memory(name.as_ref(), bytes))
+    }
+
+    fn read(source: Source) -> Result<Self, Error> {
         let (chunks, optional): (Vec<_>, Vec<_>) =
             scan(&source)?.into_iter().partition(|chunk| ChunkKind::from_raw(chunk.header.kind).is_some());
         let mut recording = Self { source, chunks, optional, meta: Metadata::default(), mappings: Vec::new() };

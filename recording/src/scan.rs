@@ -18,10 +18,16 @@ use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use xxhash_rust::xxh3::{Xxh3Default, xxh3_64};
 
+#[derive(Debug)]
+enum Storage {
+    File(File),
+    Memory(Vec<u8>),
+}
+
 /// A recording's bytes.
 #[derive(Debug)]
 pub(crate) struct Source {
-    file: File,
+    storage: Storage,
     pub(crate) path: PathBuf,
     pub(crate) len: u64,
 }
@@ -35,7 +41,11 @@ impl Source {
         }
         let file = File::open(path).map_err(opening)?;
         let len = file.metadata().map_err(opening)?.len();
-        Ok(Self { file, path: path.into(), len })
+        Ok(Self { storage: Storage::File(file), path: path.into(), len })
+    }
+
+    pub(crate) fn in_memory(path: &Path, bytes: Vec<u8>) -> Self {
+        Self { path: path.into(), len: bytes.len() as u64, storage: Storage::Memory(bytes) }
     }
 
     /// Fills `buffer` from `offset` on; `field` is what should be there.
@@ -45,10 +55,18 @@ impl Source {
         if offset.checked_add(needed_bytes).is_none_or(|end| end > self.len) {
             return Err(truncated(self.len.saturating_sub(offset)));
         }
-        self.file.read_exact_at(buffer, offset).map_err(|error| match error.kind() {
-            io::ErrorKind::UnexpectedEof => truncated(0),
-            _ => Error::io(&self.path, "read", error),
-        })
+        match &self.storage {
+            Storage::File(file) => file.read_exact_at(buffer, offset).map_err(|error| match error.kind() {
+                io::ErrorKind::UnexpectedEof => truncated(0),
+                _ => Error::io(&self.path, "read", error),
+            }),
+            Storage::Memory(bytes) => {
+                // Cannot fail: all of it lies within `len`.
+                let from = usize::try_from(offset).ok().and_then(|offset| bytes.get(offset..)?.get(..buffer.len()));
+                buffer.copy_from_slice(from.ok_or_else(|| truncated(0))?);
+                Ok(())
+            }
+        }
     }
 
     /// Checks the header; gives it for the headers' checksum.

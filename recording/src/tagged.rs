@@ -14,6 +14,9 @@ use crate::{Registers, Time};
 use alloc::string::String;
 use alloc::vec::Vec;
 
+/// Longer lists are refused: an item takes more memory than room in the file. No command line has as many arguments.
+const MAX_ITEMS: usize = 1 << 20;
+
 /// A tagged record that cannot be used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum TagError {
@@ -51,6 +54,9 @@ impl<T: Item> Field for Vec<T> {
     fn get(cursor: &mut Cursor<'_>, name: &'static str) -> Result<Self, DecodeError> {
         let mut items = Vec::new();
         while !cursor.is_empty() {
+            if items.len() == MAX_ITEMS {
+                return Err(cursor.error_here(name, Expected::AtMost(MAX_ITEMS as u64), MAX_ITEMS as u64 + 1));
+            }
             items.push(T::get_item(cursor, name)?);
         }
         Ok(items)
