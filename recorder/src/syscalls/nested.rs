@@ -19,6 +19,8 @@ const WAITER: u64 = 24;
 const WAITERS_MAX: u64 = 128;
 const POLLFD: u64 = 8;
 const REVENTS: u64 = 6;
+/// By default no process has more descriptors, and the kernel refuses a longer list.
+const POLLFDS_MAX: u64 = 1 << 20;
 /// More strings than this no `execve` takes.
 const STRINGS_MAX: u64 = 1 << 20;
 
@@ -76,7 +78,9 @@ impl<M: GuestMemory, F: FnMut(Item)> Walk<'_, M, F> {
 
     /// The array, and `total` bytes spread over its buffers.
     fn iovecs(&mut self, place: Place, array: u64, count: u64, total: u64, dir: Dir) {
-        let count = count.min(IOVECS_MAX);
+        if count > IOVECS_MAX {
+            return;
+        }
         self.emit(place, array, count * IOVEC, Dir::In);
         let mut left = total;
         for i in 0..count {
@@ -139,8 +143,7 @@ impl<M: GuestMemory, F: FnMut(Item)> Walk<'_, M, F> {
             self.emit(place, array, count.saturating_mul(POLLFD), dir);
             return;
         }
-        // No process has more descriptors, and the kernel refuses a longer list.
-        for i in 0..count.min(1 << 20) {
+        for i in 0..count.min(POLLFDS_MAX) {
             self.emit(place, array.wrapping_add(i * POLLFD + REVENTS), 2, dir);
         }
     }

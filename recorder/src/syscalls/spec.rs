@@ -164,7 +164,7 @@ pub enum On {
     Error(u32),
     /// Whatever the result.
     Always,
-    /// Unless the error is one that comes before any memory is looked at. Meant for inputs.
+    /// Unless the error is one that mostly comes before any memory is looked at. Meant for inputs.
     Reached,
 }
 

@@ -5,7 +5,7 @@
 //! the kernel may have filled a part of the buffers before it met the bad page, so outputs are reported to their capacity
 //! but not beyond the first page that cannot be read.
 
-use linux_raw_sys::errno::{EBADF, EFAULT, EINTR, ENOSYS, ENOTSOCK, ENOTTY};
+use linux_raw_sys::errno::{EBADF, EFAULT, EINTR, EINVAL, ENOSYS, ENOTSOCK, ENOTTY};
 
 use super::call::Call;
 use super::spec::{Dir, MemArg, On, Only, Size};
@@ -15,10 +15,8 @@ pub trait GuestMemory {
     /// Copies from the guest's address, or answers false and leaves `into` in any state if some byte is unreadable.
     fn read(&self, addr: u64, into: &mut [u8]) -> bool;
 
-    /// The number of semaphores in a System V set, which only the kernel can say.
-    fn semaphores(&self, _set: u64) -> Option<u64> {
-        None
-    }
+    /// The number of semaphores in a System V set, which only the kernel can say; 0 if there is no such set.
+    fn semaphores(&self, set: u64) -> u64;
 }
 
 /// Guest memory; never empty where reported.
@@ -53,9 +51,6 @@ pub(super) enum Phase {
 
 const PAGE: u64 = 4096;
 
-/// No semaphore set is larger (SEMMSL by default).
-const SEMAPHORES_MAX: u64 = 32_000;
-
 /// Self-describing structures are refused by the kernel beyond this.
 const SELF_SIZED_MAX: u64 = PAGE;
 
@@ -80,7 +75,7 @@ impl Phase {
     fn reaches(self, on: On) -> bool {
         match self {
             Phase::Before => true,
-            Phase::Inputs(result) => !matches!(errno(result), Some(EBADF | EFAULT | ENOSYS | ENOTSOCK | ENOTTY)),
+            Phase::Inputs(result) => !matches!(errno(result), Some(EBADF | EFAULT | EINVAL | ENOSYS | ENOTSOCK | ENOTTY)),
             Phase::Outputs(result) => match (on, errno(result)) {
                 (On::Always | On::Reached, _) | (On::Success | On::SuccessOrInterrupt | On::SuccessOr(_), None) => true,
                 (On::Positive, None) => result > 0,
@@ -231,10 +226,7 @@ impl<M: GuestMemory, F: FnMut(Item)> Walk<'_, M, F> {
                 Some(0x1998_0330) => 12,
                 _ => 24,
             },
-            Size::SemaphoreValues => match self.mem.semaphores(self.arg(0)) {
-                Some(count) => count.saturating_mul(2),
-                None => self.readable(base, SEMAPHORES_MAX * 2),
-            },
+            Size::SemaphoreValues => self.mem.semaphores(self.arg(0)).saturating_mul(2),
             Size::Encoded => (self.arg(1) >> 16) & 0x3fff,
             _ => return None,
         })

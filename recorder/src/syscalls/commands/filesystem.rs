@@ -6,7 +6,7 @@ pub(in crate::syscalls) static SYSFS: CommandSet = CommandSet {
     arg: 0,
     shift: 0,
     mask: u32::MAX,
-    commands: &[command(1, &[path(1)]), command(2, &[out(2, CString(4096))]), command(3, &[])],
+    commands: &[command(1, &[path(1)]), refuse(2, "writes a name without being told how much room there is"), command(3, &[])],
     otherwise: Otherwise::NoMemory,
 }
 .checked();

@@ -1,0 +1,274 @@
+//! Runs a system call for real and compares what changed with what the table says.
+//!
+//! All buffers of a scenario are cut from one region filled with a pattern, with untouched bytes between them and closed
+//! pages around it. After a call, every changed byte must lie in a declared output (I1 of the module), and every declared
+//! range inside a buffer (I2).
+
+use std::arch::asm;
+use std::collections::BTreeSet;
+
+use linux_raw_sys::general::*;
+
+use crate::syscalls::call::Call;
+use crate::syscalls::{GuestMemory, Place, Range};
+
+const REGION: u64 = 64 * 1024;
+const GUARD: u64 = 4096;
+const GAP: u64 = 48;
+
+/// Executes a system call.
+pub(super) fn raw(nr: u32, args: &[u64]) -> i64 {
+    let arg = |i: usize| args.get(i).copied().unwrap_or(0);
+    let result;
+    // SAFETY: the scenarios pass buffers of their own region only, and no call here changes any other memory.
+    unsafe {
+        asm!(
+            "syscall",
+            inlateout("rax") i64::from(nr) => result,
+            in("rdi") arg(0), in("rsi") arg(1), in("rdx") arg(2), in("r10") arg(3), in("r8") arg(4), in("r9") arg(5),
+            lateout("rcx") _, lateout("r11") _,
+        );
+    }
+    result
+}
+
+/// This process's memory, read by the kernel, which answers with an error where nothing is mapped.
+pub(super) struct OwnMemory;
+
+impl GuestMemory for OwnMemory {
+    fn read(&self, addr: u64, into: &mut [u8]) -> bool {
+        let local = [into.as_mut_ptr() as u64, into.len() as u64];
+        let remote = [addr, into.len() as u64];
+        let pid = raw(__NR_getpid, &[]) as u64;
+        raw(__NR_process_vm_readv, &[pid, local.as_ptr() as u64, 1, remote.as_ptr() as u64, 1, 0]) == into.len() as i64
+    }
+
+    fn semaphores(&self, set: u64) -> u64 {
+        let mut info = [0u64; 13];
+        let result = raw(__NR_semctl, &[set, 0, 2, info.as_mut_ptr() as u64]);
+        if result == 0 { info[10] } else { 0 }
+    }
+}
+
+pub(super) struct Oracle {
+    base: u64,
+    next: u64,
+    buffers: Vec<Range>,
+    tried: BTreeSet<&'static str>,
+}
+
+fn pattern(offset: usize) -> u8 {
+    (offset.wrapping_mul(167) >> 3) as u8 ^ 0x5a
+}
+
+impl Oracle {
+    pub(super) fn new() -> Oracle {
+        let map = |addr: u64, len: u64, prot: u32, flags: u32| {
+            raw(__NR_mmap, &[addr, len, prot.into(), (MAP_PRIVATE | MAP_ANONYMOUS | flags).into(), u64::MAX, 0])
+        };
+        let outer = map(0, REGION + 2 * GUARD, PROT_NONE, 0);
+        assert!(outer > 0);
+        let base = outer as u64 + GUARD;
+        assert_eq!(map(base, REGION, PROT_READ | PROT_WRITE, MAP_FIXED), base as i64);
+        let oracle = Oracle { base, next: base + GAP, buffers: Vec::new(), tried: BTreeSet::new() };
+        let bytes: Vec<u8> = (0..REGION as usize).map(pattern).collect();
+        oracle.write(base, &bytes);
+        oracle
+    }
+
+    /// The first address behind the region, where nothing can be read.
+    pub(super) fn end(&self) -> u64 {
+        self.base + REGION
+    }
+
+    /// The names of the calls made so far.
+    pub(super) fn tried(&self) -> impl Iterator<Item = &'static str> {
+        self.tried.iter().copied()
+    }
+
+    /// A buffer filled with the pattern.
+    pub(super) fn buffer(&mut self, len: u64) -> u64 {
+        let addr = self.next;
+        self.next += len.next_multiple_of(16) + GAP;
+        assert!(self.next < self.end(), "the region is too small for this scenario");
+        self.buffers.push(Range { addr, len });
+        addr
+    }
+
+    /// A buffer at the very end of the region.
+    pub(super) fn last_buffer(&mut self, len: u64) -> u64 {
+        let addr = self.end() - len;
+        assert!(self.next < addr);
+        self.buffers.push(Range { addr, len });
+        addr
+    }
+
+    /// A buffer with this content.
+    pub(super) fn put(&mut self, bytes: &[u8]) -> u64 {
+        let addr = self.buffer(bytes.len() as u64);
+        self.write(addr, bytes);
+        addr
+    }
+
+    pub(super) fn put_words(&mut self, words: &[u64]) -> u64 {
+        let bytes: Vec<u8> = words.iter().flat_map(|word| word.to_ne_bytes()).collect();
+        self.put(&bytes)
+    }
+
+    pub(super) fn put_halves(&mut self, halves: &[u32]) -> u64 {
+        let bytes: Vec<u8> = halves.iter().flat_map(|half| half.to_ne_bytes()).collect();
+        self.put(&bytes)
+    }
+
+    pub(super) fn put_string(&mut self, string: &str) -> u64 {
+        let mut bytes = string.as_bytes().to_vec();
+        bytes.push(0);
+        self.put(&bytes)
+    }
+
+    pub(super) fn write(&self, addr: u64, bytes: &[u8]) {
+        assert!(addr >= self.base && addr + bytes.len() as u64 <= self.end());
+        // SAFETY: the range lies in the region, which this object mapped and nobody refers to.
+        unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), addr as *mut u8, bytes.len()) };
+    }
+
+    pub(super) fn read(&self, addr: u64, len: u64) -> Vec<u8> {
+        assert!(addr >= self.base && addr + len <= self.end());
+        // SAFETY: as in `write`; the bytes are copied before anything can change them.
+        unsafe { std::slice::from_raw_parts(addr as *const u8, len as usize) }.to_vec()
+    }
+
+    pub(super) fn half(&self, addr: u64) -> u32 {
+        u32::from_ne_bytes(self.read(addr, 4).try_into().unwrap())
+    }
+
+    fn inside_a_buffer(&self, range: Range) -> bool {
+        self.buffers.iter().any(|b| range.addr >= b.addr && range.addr + range.len <= b.addr + b.len)
+    }
+
+    fn inside_the_region(&self, range: Range) -> bool {
+        range.addr < self.end() && range.addr + range.len > self.base
+    }
+
+    /// Makes the call as `call` describes it; answers with the result and everything that contradicts the description.
+    pub(super) fn judge(&mut self, call: &Call) -> (i64, Vec<String>) {
+        let mut wrong = Vec::new();
+        let mut capacity = Vec::new();
+        call.for_each_pointer(&OwnMemory, &mut |p| {
+            if let Place::Arg(i) = p.place
+                && p.range.addr != call.args()[usize::from(i)]
+            {
+                wrong.push(format!("argument {i} is not {:#x}", p.range.addr));
+            }
+            capacity.push(p.range);
+        });
+
+        let before = self.read(self.base, REGION);
+        let result = raw(call.nr() as u32, call.args());
+        let after = self.read(self.base, REGION);
+
+        let mut inputs = Vec::new();
+        call.for_each_input(result, &OwnMemory, &mut |range| inputs.push(range));
+        let mut outputs = Vec::new();
+        call.for_each_output(result, &OwnMemory, &mut |range| outputs.push(range));
+
+        for range in capacity.iter().chain(&inputs).chain(&outputs) {
+            if self.inside_the_region(*range) && !self.inside_a_buffer(*range) {
+                wrong.push(format!("{range:x?} is in no buffer"));
+            }
+        }
+        for range in inputs.iter().chain(&outputs) {
+            if !capacity.iter().any(|c| range.addr >= c.addr && range.addr + range.len <= c.addr + c.len) {
+                wrong.push(format!("no pointer leads to {range:x?}"));
+            }
+        }
+        for (offset, (old, new)) in before.iter().zip(&after).enumerate() {
+            let addr = self.base + offset as u64;
+            if old != new && !outputs.iter().any(|r| (r.addr..r.addr + r.len).contains(&addr)) {
+                let buffer = self.buffers.iter().find(|b| (b.addr..b.addr + b.len).contains(&addr));
+                let at = buffer.map_or(-1, |b| (addr - b.addr) as i64);
+                wrong.push(format!("the kernel wrote offset {at} of {buffer:x?}, outside of {outputs:x?}"));
+            }
+        }
+        self.tried.insert(call.name());
+        (result, wrong)
+    }
+
+    /// Makes a call that may fail, and checks the table's description.
+    pub(super) fn any(&mut self, nr: u32, args: &[u64]) -> i64 {
+        let mut six = [0; 6];
+        six[..args.len()].copy_from_slice(args);
+        let call = Call::capture(nr.into(), &six, &OwnMemory);
+        let (result, wrong) = self.judge(&call);
+        assert!(wrong.is_empty(), "{} = {result}: {wrong:#?}", call.name());
+        result
+    }
+
+    /// The same for a call that must succeed.
+    pub(super) fn ok(&mut self, nr: u32, args: &[u64]) -> i64 {
+        let result = self.any(nr, args);
+        assert!(result >= 0, "{nr} {args:x?} failed with {result}");
+        result
+    }
+
+    /// The same for a call that must fail with this error.
+    pub(super) fn fails(&mut self, error: u32, nr: u32, args: &[u64]) {
+        assert_eq!(self.any(nr, args), -i64::from(error), "{nr} {args:x?}");
+    }
+
+    /// Opens a file for the scenario.
+    pub(super) fn open(&mut self, path: &str, flags: u32) -> u64 {
+        let path = self.put_string(path);
+        self.ok(__NR_openat, &[AT_FDCWD as u64, path, flags.into(), 0o600]) as u64
+    }
+
+    /// A memory file with this content, positioned at its start.
+    pub(super) fn memory_file(&mut self, content: &[u8]) -> u64 {
+        let name = self.put_string("oracle");
+        let fd = self.ok(__NR_memfd_create, &[name, 0]) as u64;
+        let bytes = self.put(content);
+        self.ok(__NR_pwrite64, &[fd, bytes, content.len() as u64, 0]);
+        fd
+    }
+
+    /// A pipe with this content: its reading and its writing end.
+    pub(super) fn pipe(&mut self, content: &[u8]) -> (u64, u64) {
+        let fds = self.buffer(8);
+        self.ok(__NR_pipe2, &[fds, 0]);
+        let (reader, writer) = (u64::from(self.half(fds)), u64::from(self.half(fds + 4)));
+        if !content.is_empty() {
+            let bytes = self.put(content);
+            self.ok(__NR_write, &[writer, bytes, content.len() as u64]);
+        }
+        (reader, writer)
+    }
+
+    pub(super) fn close(&mut self, fds: &[u64]) {
+        for fd in fds {
+            self.ok(__NR_close, &[*fd]);
+        }
+    }
+}
+
+impl Drop for Oracle {
+    fn drop(&mut self) {
+        raw(__NR_munmap, &[self.base - GUARD, REGION + 2 * GUARD]);
+    }
+}
+
+/// One test per scenario of a module.
+macro_rules! scenarios {
+    ($($name:ident),* $(,)?) => {
+        pub(super) const SCENARIOS: &[super::Scenario] = &[$((stringify!($name), $name)),*];
+
+        mod each {
+            $(
+                #[test]
+                fn $name() {
+                    super::$name(&mut crate::syscalls::tests::oracle::Oracle::new());
+                }
+            )*
+        }
+    };
+}
+pub(super) use scenarios;
