@@ -1,5 +1,6 @@
 //! The other recordings of the run, and who touched shared memory.
 
+use replayer::Time;
 use serde::{Deserialize, Serialize};
 
 use super::hex;
@@ -39,6 +40,9 @@ pub fn recordings(debuggee: &mut Debuggee) -> Result<Recordings, String> {
 pub struct Range {
     address: u64,
     length: u64,
+    /// As of this time; the current one if none is given.
+    #[serde(default)]
+    at: Option<Pair>,
     #[serde(default)]
     limit: Option<usize>,
     #[serde(default)]
@@ -89,7 +93,7 @@ pub fn blame(debuggee: &mut Debuggee, range: &Range) -> Result<Rows, String> {
     let query = Query {
         address: range.address,
         length: range.length,
-        at: debuggee.timeline.now(),
+        at: range.at.map_or_else(|| debuggee.timeline.now(), |(bbcount, pc)| Time { bbcount, pc }),
         limit: range.limit.unwrap_or(MAX_ROWS).min(MAX_ROWS),
         writers_only: range.writers_only,
     };

@@ -8,8 +8,8 @@ use serde::{Deserialize, Serialize};
 use super::time::{Pair, pair};
 use crate::target::Debuggee;
 
-/// Rows in one reply at most: about half a megabyte.
-const MAX_ROWS: usize = 4096;
+/// Rows in one reply at most: about a megabyte.
+const MAX_ROWS: usize = 16_384;
 /// Events looked at for one reply at most: keeps Ctrl-C quick when a filter matches nothing.
 const MAX_SCANNED: usize = 200_000;
 

@@ -27,6 +27,7 @@ pub enum Mode {
 pub struct Arguments {
     pub recording: Option<PathBuf>,
     pub batch: bool,
+    pub quiet: bool,
     pub steps: Vec<Step>,
     pub max_event_log_size: Option<String>,
     pub event_log_mode: Option<String>,
@@ -84,7 +85,7 @@ fn command() -> Command {
         .arg(flag("nh").help("Do not read ~/.gdbinit"))
         .arg(flag("tui").help("gdb's text user interface"))
         .arg(Arg::new("pid").long("pid").short('p').value_name("PID").hide(true))
-        .arg(Arg::new("args").long("args").num_args(1..).allow_hyphen_values(true).trailing_var_arg(true).hide(true))
+        .arg(Arg::new("args").long("args").num_args(1..).allow_hyphen_values(true).hide(true))
 }
 
 impl Arguments {
@@ -97,6 +98,7 @@ impl Arguments {
         Ok(Arguments {
             recording: matches.get_one("recording").cloned(),
             batch: matches.get_flag("batch"),
+            quiet: matches.get_flag("quiet"),
             steps: steps(&matches),
             max_event_log_size: size,
             event_log_mode: log_mode,

@@ -20,6 +20,7 @@ use arguments::{Arguments, Mode, Step};
 struct Startup {
     server: String,
     recording: Option<String>,
+    quiet: bool,
     batch: bool,
     steps: Vec<Step>,
     max_event_log_size: Option<String>,
@@ -44,6 +45,7 @@ pub fn launch(arguments: impl Iterator<Item = OsString>) -> anyhow::Result<ExitC
     let startup = Startup {
         server: find::server()?,
         recording: arguments.recording.as_deref().map(find::recording).transpose()?,
+        quiet: arguments.quiet,
         batch: arguments.batch,
         steps: arguments.steps,
         max_event_log_size: arguments.max_event_log_size,
@@ -74,6 +76,7 @@ mod tests {
         let startup = Startup {
             server: "/a b/udb-server".into(),
             recording: Some("we\"ird\n'name.undo".into()),
+            quiet: false,
             batch: true,
             steps: vec![Step::Command("print \"x\\n\"".into())],
             max_event_log_size: None,

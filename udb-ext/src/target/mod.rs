@@ -15,6 +15,7 @@ mod host_io;
 mod monitor;
 mod resume;
 
+use std::fs::File;
 use std::num::NonZeroUsize;
 
 use gdbstub::common::Tid;
@@ -48,6 +49,8 @@ pub struct Debuggee {
     pub(crate) armed: Option<Points>,
     /// What gdb asked for and the session is about to run.
     action: Option<Action>,
+    /// The last reply that was too long for the pipe.
+    long_reply: Option<File>,
     /// Why the last movement failed.
     pub(crate) complaint: Option<String>,
 }
@@ -64,6 +67,7 @@ impl Debuggee {
             hardware: Vec::new(),
             armed: None,
             action: None,
+            long_reply: None,
             complaint: None,
         }
     }

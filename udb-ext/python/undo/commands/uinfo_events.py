@@ -1,0 +1,26 @@
+"""`uinfo events`"""
+
+from .. import events
+from ..conditions import Condition
+
+
+class Command:
+    names = ("uinfo events", "info events")
+    help = """List the events of the recording.
+Usage: uinfo events [-l N] [-a BBCOUNT] [-b BBCOUNT] [-q] [CONDITION]
+
+  -limit, -l N      consider at most N events
+  -min, -a BBCOUNT  only events at BBCOUNT or later: a number, now, +N or -N
+  -max, -b BBCOUNT  only events before BBCOUNT
+  -quiet, -q        without a line for an empty list
+
+CONDITION is a Python expression over address, bbcount, name, pc, result, signum, size, syscall, tid and timestamp."""
+
+    def invoke(self, session, argument):
+        bounds, limit, quiet, text = events.parse_options(argument, session.now()[0])
+        shown = 0
+        for event in events.walk(session.request, Condition(text), limit, **bounds):
+            session.debugger.say(events.line(event))
+            shown += 1
+        if not shown and not quiet:
+            session.debugger.say("No matching event")

@@ -1,0 +1,55 @@
+"""Printing what lies in shared memory: a value is known only as of this process's last access to it.
+
+A value is a tree of nodes; the leaves are what one access reads. The debugger's side builds the tree, this side marks and writes it.
+"""
+
+NEVER = "<never accessed>"
+STALE = "<stale>"
+
+
+class Node:
+    """`children` is None for a leaf, else (name or None, Node) pairs; `text` is how gdb prints a leaf."""
+
+    def __init__(self, address=None, size=0, text="", children=None, cut=False):
+        self.address = address
+        self.size = size
+        self.text = text
+        self.children = children
+        # Elements beyond gdb's limit were left out.
+        self.cut = cut
+
+    def leaves(self):
+        if self.children is None:
+            yield self
+            return
+        for _, child in self.children:
+            yield from child.leaves()
+
+
+def mark(status, now):
+    """How to mark a leaf of this status: `private`, `never` or the time of the last access."""
+    if status == "private":
+        return None
+    if status == "never":
+        return NEVER
+    # Within the block in which it was accessed, a value is as fresh as it gets.
+    return None if status[0] == now[0] else STALE
+
+
+def write(node, marks):
+    """The tree as gdb would print it; `marks` maps leaves to their marks."""
+    if node.children is None:
+        found = marks.get(node)
+        if found == NEVER:
+            return NEVER
+        return f"{node.text} {found}" if found else node.text
+    parts = [(f"{name} = " if name else "") + write(child, marks) for name, child in node.children]
+    return "{" + ", ".join(parts) + ("..." if node.cut else "") + "}"
+
+
+def marks_of(node, request, now):
+    """The marks of all leaves in memory, asked of the server at once."""
+    leaves = [leaf for leaf in node.leaves() if leaf.address is not None and leaf.size > 0]
+    statuses = request("shared", ranges=[[leaf.address, leaf.size] for leaf in leaves])["statuses"]
+    found = {leaf: mark(status, now) for leaf, status in zip(leaves, statuses)}
+    return {leaf: name for leaf, name in found.items() if name}
