@@ -153,6 +153,12 @@ impl Call {
         self.class = Err(Stop { nr: self.nr, name: Some(spec.name), command, reason });
     }
 
+    /// The same call by another row.
+    #[cfg(test)]
+    pub(super) fn with_effects(&self, effects: &'static [MemArg]) -> Call {
+        Call { effects, ..*self }
+    }
+
     /// The number it was captured with.
     pub fn nr(&self) -> u64 {
         self.nr

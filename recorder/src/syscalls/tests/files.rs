@@ -19,6 +19,7 @@ scenarios!(
     locks_and_descriptors,
     ioctls,
     ioctls_of_terminals,
+    ioctls_of_disks,
     mounts,
     message_queues,
 );
@@ -283,6 +284,33 @@ fn ioctls_of_terminals(o: &mut Oracle) {
         o.close(&[far as u64]);
     }
     o.close(&[fd]);
+}
+
+/// Only where the tests may open a disk.
+fn ioctls_of_disks(o: &mut Oracle) {
+    for device in ["/dev/vda", "/dev/sda", "/dev/nvme0n1", "/dev/loop0"] {
+        let path = o.put_string(device);
+        let fd = o.any(__NR_openat, &[HERE, path, O_RDONLY.into(), 0]);
+        if fd < 0 {
+            continue;
+        }
+        let fd = fd as u64;
+        let (short, int, long) = (o.buffer(2), o.buffer(4), o.buffer(8));
+        for command in [0x1267, 0x127e] {
+            o.any(__NR_ioctl, &[fd, command, short]);
+        }
+        for command in [0x125e, 0x1268, 0x1278, 0x1279, 0x127a, 0x127b, 0x127c, 0x8008_1270] {
+            o.any(__NR_ioctl, &[fd, command, int]);
+        }
+        for command in [0x1260, 0x1263, 0x1265, 0x8008_1272, 0x8008_1280] {
+            o.any(__NR_ioctl, &[fd, command, long]);
+        }
+        let geometry = o.buffer(16);
+        o.any(__NR_ioctl, &[fd, 0x301, geometry]);
+        let status = o.buffer(232);
+        o.any(__NR_ioctl, &[fd, 0x4c05, status]);
+        o.close(&[fd]);
+    }
 }
 
 fn mounts(o: &mut Oracle) {

@@ -176,6 +176,14 @@ fn asynchronous_io(o: &mut Oracle) {
     let id = u64::from_ne_bytes(o.read(context, 8).try_into().unwrap());
     let (events, now) = (o.buffer(32 * 2), o.put_words(&[0, 0]));
     o.ok(__NR_io_getevents, &[id, 0, 2, events, now]);
+    // A write, collected afterwards. Its submission is not judged: it is refused, for its effects come later.
+    let (file, text) = (o.memory_file(b""), o.put(b"written later"));
+    const WRITE: u64 = 1;
+    let request = o.put_words(&[77, 0, WRITE | file << 32, text, 13, 0, 0, 0]);
+    let list = o.put_words(&[request]);
+    assert_eq!(raw(__NR_io_submit, &[id, 1, list]), 1);
+    assert_eq!(o.ok(__NR_io_getevents, &[id, 1, 2, events, 0]), 1);
+    o.close(&[file]);
     o.any(__NR_io_pgetevents, &[id, 0, 2, events, now, 0]);
     o.ok(__NR_io_destroy, &[id]);
     // Set up and given back: the parameters are filled in.

@@ -43,7 +43,7 @@ fn addresses(o: &mut Oracle) {
     let room = o.put_halves(&[u32::MAX]);
     o.fails(EINVAL, __NR_getsockname, &[listener, none, room]);
 
-    for (flags, room) in [(0, 110u64), (0, 3), (1, 0)] {
+    for (flags, room) in [(0, 110u64), (0, 3), (2, 110), (1, 0)] {
         let (client, _, _) = bound(o, SOCK_STREAM);
         o.ok(__NR_connect, &[client, name, len]);
         let (peer, length) = (o.buffer(room.max(1)), o.put_halves(&[room as u32]));
@@ -185,8 +185,9 @@ fn batches(o: &mut Oracle) {
 fn polling(o: &mut Oracle) {
     let (full, writer) = o.pipe(b"data");
     let (empty, other) = o.pipe(b"");
-    let set = o.put_halves(&[full as u32, 1, empty as u32, 1, u32::MAX, 1, 999_999, 1]);
-    assert_eq!(o.ok(__NR_poll, &[set, 4, 0]), 2);
+    let mut set = || o.put_halves(&[full as u32, 1, empty as u32, 1, u32::MAX, 1, 999_999, 1]);
+    let (first, set) = (set(), set());
+    assert_eq!(o.ok(__NR_poll, &[first, 4, 0]), 2);
     let timeout = o.put_words(&[3, 0]);
     assert_eq!(o.ok(__NR_ppoll, &[set, 4, timeout, 0, 8]), 2);
     let (nothing, timeout) = (o.put_halves(&[empty as u32, 1]), o.put_words(&[0, 1]));
@@ -206,13 +207,15 @@ fn selecting(o: &mut Oracle) {
         }
         words
     };
-    let (readable, writable) = (o.put_words(&bit(&[full, empty])), o.put_words(&bit(&[writer])));
+    let (readable, writable) = (o.put_words(&bit(&[full, empty])), o.put_words(&bit(&[writer, empty])));
+    let unusual = o.put_words(&bit(&[full]));
     let timeout = o.put_words(&[2, 0]);
-    assert_eq!(o.ok(__NR_select, &[n, readable, writable, 0, timeout]), 2);
+    assert_eq!(o.ok(__NR_select, &[n, readable, writable, unusual, timeout]), 2);
     let (readable, unusual) = (o.put_words(&bit(&[full, empty])), o.put_words(&bit(&[full])));
     let mask = o.put_words(&[0]);
     let masked = o.put_words(&[mask, 8]);
-    assert_eq!(o.ok(__NR_pselect6, &[n, readable, 0, unusual, timeout, masked]), 1);
+    let writable = o.put_words(&bit(&[empty]));
+    assert_eq!(o.ok(__NR_pselect6, &[n, readable, writable, unusual, timeout, masked]), 1);
     let (readable, timeout) = (o.put_words(&bit(&[empty])), o.put_words(&[0, 1]));
     assert_eq!(o.ok(__NR_pselect6, &[n, readable, 0, 0, timeout, 0]), 0);
     o.close(&[empty]);

@@ -5,12 +5,12 @@
 //! range inside a buffer (I2).
 
 use std::arch::asm;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use linux_raw_sys::general::*;
 
 use crate::syscalls::call::Call;
-use crate::syscalls::{GuestMemory, Place, Range};
+use crate::syscalls::{Dir, GuestMemory, Place, Range};
 
 const REGION: u64 = 64 * 1024;
 const GUARD: u64 = 4096;
@@ -55,10 +55,16 @@ pub(super) struct Oracle {
     next: u64,
     buffers: Vec<Range>,
     tried: BTreeSet<&'static str>,
+    calls: usize,
+    noticed: BTreeMap<(&'static str, u8), bool>,
+}
+
+fn covered(ranges: &[Range], addr: u64) -> bool {
+    ranges.iter().any(|r| (r.addr..r.addr + r.len).contains(&addr))
 }
 
 fn pattern(offset: usize) -> u8 {
-    (offset.wrapping_mul(167) >> 3) as u8 ^ 0x5a
+    (offset.wrapping_mul(167) >> 3) as u8 | 1
 }
 
 impl Oracle {
@@ -70,7 +76,7 @@ impl Oracle {
         assert!(outer > 0);
         let base = outer as u64 + GUARD;
         assert_eq!(map(base, REGION, PROT_READ | PROT_WRITE, MAP_FIXED), base as i64);
-        let oracle = Oracle { base, next: base + GAP, buffers: Vec::new(), tried: BTreeSet::new() };
+        let oracle = Oracle { base, next: base + GAP, buffers: Vec::new(), tried: BTreeSet::new(), calls: 0, noticed: BTreeMap::new() };
         let bytes: Vec<u8> = (0..REGION as usize).map(pattern).collect();
         oracle.write(base, &bytes);
         oracle
@@ -150,10 +156,22 @@ impl Oracle {
         range.addr < self.end() && range.addr + range.len > self.base
     }
 
+    /// Puts a new pattern where the kernel only writes, so that it cannot write what is there already.
+    fn refill(&mut self, written: &[Range], read: &[Range]) {
+        self.calls += 1;
+        let overlap = |a: &Range, b: &Range| a.addr < b.addr + b.len && b.addr < a.addr + a.len;
+        for range in written {
+            if self.inside_a_buffer(*range) && !read.iter().any(|r| overlap(r, range)) {
+                let bytes: Vec<u8> = (0..range.len as usize).map(|i| pattern(i * 5 + self.calls)).collect();
+                self.write(range.addr, &bytes);
+            }
+        }
+    }
+
     /// Makes the call as `call` describes it; answers with the result and everything that contradicts the description.
     pub(super) fn judge(&mut self, call: &Call) -> (i64, Vec<String>) {
         let mut wrong = Vec::new();
-        let mut capacity = Vec::new();
+        let (mut capacity, mut written, mut read) = (Vec::new(), Vec::new(), Vec::new());
         call.for_each_pointer(&OwnMemory, &mut |p| {
             if let Place::Arg(i) = p.place
                 && p.range.addr != call.args()[usize::from(i)]
@@ -161,7 +179,9 @@ impl Oracle {
                 wrong.push(format!("argument {i} is not {:#x}", p.range.addr));
             }
             capacity.push(p.range);
+            if p.dir == Dir::Out { &mut written } else { &mut read }.push(p.range);
         });
+        self.refill(&written, &read);
 
         let before = self.read(self.base, REGION);
         let result = raw(call.nr() as u32, call.args());
@@ -182,16 +202,37 @@ impl Oracle {
                 wrong.push(format!("no pointer leads to {range:x?}"));
             }
         }
-        for (offset, (old, new)) in before.iter().zip(&after).enumerate() {
-            let addr = self.base + offset as u64;
-            if old != new && !outputs.iter().any(|r| (r.addr..r.addr + r.len).contains(&addr)) {
+        let both = before.iter().zip(&after).enumerate();
+        let changed: Vec<u64> = both.filter(|(_, (old, new))| old != new).map(|(offset, _)| self.base + offset as u64).collect();
+        for &addr in &changed {
+            if !covered(&outputs, addr) {
                 let buffer = self.buffers.iter().find(|b| (b.addr..b.addr + b.len).contains(&addr));
                 let at = buffer.map_or(-1, |b| (addr - b.addr) as i64);
                 wrong.push(format!("the kernel wrote offset {at} of {buffer:x?}, outside of {outputs:x?}"));
             }
         }
         self.tried.insert(call.name());
+        self.try_without_each_output(call, result, &changed);
         (result, wrong)
+    }
+
+    /// Notes for each output of the call whether its row could lose it unnoticed.
+    fn try_without_each_output(&mut self, call: &Call, result: i64, changed: &[u64]) {
+        for (i, arg) in call.effects.iter().enumerate().filter(|(_, arg)| arg.dir.writes()) {
+            let mut rest = call.effects.to_vec();
+            rest.remove(i);
+            let mut outputs = Vec::new();
+            call.with_effects(rest.leak()).for_each_output(result, &OwnMemory, &mut |range| outputs.push(range));
+            let noticed = changed.iter().any(|&addr| !covered(&outputs, addr));
+            if noticed || result >= 0 {
+                *self.noticed.entry((call.name(), arg.arg)).or_insert(false) |= noticed;
+            }
+        }
+    }
+
+    /// The outputs that were there in calls that succeeded, and whether it was noticed when their row lost them.
+    pub(super) fn noticed(&self) -> &BTreeMap<(&'static str, u8), bool> {
+        &self.noticed
     }
 
     /// Makes a call that may fail, and checks the table's description.

@@ -59,8 +59,7 @@ fn judge_by(o: &mut Oracle, effects: &'static [MemArg]) -> Vec<String> {
     // Different content, or the second call would change nothing.
     let other = o.put_string("/proc");
     call.args[1] = other;
-    call.effects = effects;
-    o.judge(&call).1
+    o.judge(&call.with_effects(effects)).1
 }
 
 #[test]
