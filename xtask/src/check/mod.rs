@@ -48,7 +48,9 @@ pub fn run_checks(workspace: &Workspace) -> Tally {
 }
 
 fn lint_host(workspace: &Workspace) -> Result<()> {
-    run(cargo().args(["clippy", "--quiet", "--workspace", "--all-targets", "--", "-D", "warnings"]).current_dir(&workspace.root))
+    run(cargo()
+        .args(["clippy", "--quiet", "--keep-going", "--workspace", "--all-targets", "--", "-D", "warnings"])
+        .current_dir(&workspace.root))
 }
 
 fn lint_guest(workspace: &Workspace) -> Result<()> {
