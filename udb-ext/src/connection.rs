@@ -153,6 +153,6 @@ mod tests {
     fn console_text_is_a_well_formed_packet() {
         let mut pipe = Pipe::new(Vec::new());
         pipe.say("hi\n").unwrap();
-        assert_eq!(pipe.output, b"$O68690a#1f");
+        assert_eq!(pipe.output, b"$O68690a#bd");
     }
 }

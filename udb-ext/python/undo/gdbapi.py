@@ -106,7 +106,8 @@ class Debugger:
         return (set(self.inferiors()) - before).pop()
 
     def select_inferior(self, number):
-        self.capture(f"inferior {number}")
+        with self._silence():
+            self.capture(f"inferior {number}")
 
     # -- after a jump ----------------------------------------------------------------------------------------------------------
 
@@ -186,11 +187,17 @@ class Debugger:
         except gdb.error as error:
             return f"<{error}>"
 
-    def attempt_run(self, command):
-        """Resumes the program without a word about where it stops."""
+    def resume_to_change(self, command, address, length):
+        """Resumes the program, which the server is armed to stop at a change; without a word about where it stops."""
         try:
-            with self._silence():
-                self.capture(command)
+            # gdb is quiet only about stops that it expects.
+            expected = gdb.Breakpoint(f"*(char(*)[{length}]){address:#x}", gdb.BP_WATCHPOINT, gdb.WP_WRITE, internal=True)
+            expected.silent = True
+            try:
+                with self._silence():
+                    self.capture(command)
+            finally:
+                expected.delete()
         except gdb.error as error:
             raise UdbError(str(error)) from None
 

@@ -36,7 +36,7 @@ changes it next. Without EXPRESSION, repeats the last one. Breakpoints are not h
         debugger.say(f"    {expression}\n")
         before = debugger.content(address, kind)
         session.request("arm", address=address, length=length)
-        debugger.attempt_run("continue" if forward else "reverse-continue")
+        debugger.resume_to_change("continue" if forward else "reverse-continue", address, length)
         after = debugger.content(address, kind)
         place = session.place()
         limit = place.end if forward else place.begin

@@ -6,6 +6,9 @@ from .. import shared
 
 _FORMAT = re.compile(r"/(\w*)\s*")
 
+# A value of gdb's history: what it was is certain.
+_REMEMBERED = re.compile(r"\$+[0-9]*\s*\Z")
+
 
 class Command:
     names = ("print",)
@@ -22,8 +25,9 @@ touched so far, <stale> what it touched earlier and others may have changed sinc
             debugger.run(f"call {argument}")
             return
         form = _FORMAT.match(argument)
-        value = debugger.evaluate(argument[form.end() :] if form else argument)
-        marked = self._marked(session, value, form.group(1) if form else "")
+        expression = argument[form.end() :] if form else argument
+        value = debugger.evaluate(expression)
+        marked = None if _REMEMBERED.match(expression) else self._marked(session, value, form.group(1) if form else "")
         number = debugger.remember(value)
         text = marked or debugger.capture(f"output{form.group(0).strip() if form else ''} ${number}")
         debugger.say(f"${number} = {text}")
