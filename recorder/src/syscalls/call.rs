@@ -33,7 +33,8 @@ pub struct Call {
     pub(super) before: Before,
     pub(super) effects: &'static [MemArg],
     spec: Option<&'static Spec>,
-    class: Result<Class, Stop>,
+    /// An error: why it must not be recorded, if that is known.
+    class: Result<Class, Option<&'static str>>,
     flags: Flags,
 }
 
@@ -75,6 +76,10 @@ impl fmt::Display for Stop {
     }
 }
 
+fn is_socket_option(spec: &Spec) -> bool {
+    spec.nr == __NR_getsockopt || spec.nr == __NR_setsockopt
+}
+
 impl Call {
     /// Looks the call up and notes what must be noted before it runs.
     pub fn capture(nr: u64, args: &[u64; 6], mem: &impl GuestMemory) -> Call {
@@ -84,7 +89,7 @@ impl Call {
             before: Before { room: 0, names: [0; MESSAGES] },
             effects: &[],
             spec: lookup(nr),
-            class: Err(Stop { nr, name: None, command: None, reason: None }),
+            class: Err(None),
             flags: NONE,
         };
         if let Some(spec) = call.spec {
@@ -116,41 +121,40 @@ impl Call {
     fn resolve(&mut self, spec: &'static Spec) {
         self.flags = spec.flags;
         let mut class = spec.class;
-        let mut number = None;
         match spec.effects {
             Effects::Args(args) => self.effects = args,
             Effects::ByCommand(set) => {
-                let command = set.number(&self.args);
-                number = Some(u64::from(command));
-                if let Some(command) = set.find(command) {
+                let number = set.number(&self.args);
+                if let Some(command) = set.find(number) {
                     self.effects = command.args;
                     self.flags = self.flags.and(command.flags);
                     class = command.class.unwrap_or(class);
                 } else {
                     match set.otherwise {
                         Otherwise::NoMemory => {}
-                        Otherwise::Unknown => return self.stop(spec, number, None),
-                        Otherwise::IoctlNumber => match ioctl::encoded(command) {
+                        Otherwise::Unknown => return,
+                        Otherwise::IoctlNumber => match ioctl::encoded(number) {
                             Ok(args) => self.effects = args,
-                            Err(reason) => return self.stop(spec, number, reason),
+                            Err(reason) => {
+                                self.class = Err(reason);
+                                return;
+                            }
                         },
                     }
                 }
             }
         }
-        if (spec.nr == __NR_getsockopt || spec.nr == __NR_setsockopt)
-            && let Some(reason) = socket::refused(self.args[1], self.args[2])
-        {
-            return self.stop(spec, Some(self.args[2]), Some(reason));
-        }
-        match class {
-            Class::Refuse(reason) => self.stop(spec, number, Some(reason)),
-            class => self.class = Ok(class),
-        }
+        self.class = match class {
+            Class::Refuse(reason) => Err(Some(reason)),
+            class => match self.refused_option(spec) {
+                Some(reason) => Err(Some(reason)),
+                None => Ok(class),
+            },
+        };
     }
 
-    fn stop(&mut self, spec: &Spec, command: Option<u64>, reason: Option<&'static str>) {
-        self.class = Err(Stop { nr: self.nr, name: Some(spec.name), command, reason });
+    fn refused_option(&self, spec: &Spec) -> Option<&'static str> {
+        if is_socket_option(spec) { socket::refused(self.args[1], self.args[2]) } else { None }
     }
 
     /// The same call by another row.
@@ -176,7 +180,15 @@ impl Call {
 
     /// Who must handle it; never `Class::Refuse`, for that comes as a `Stop`.
     pub fn class(&self) -> Result<Class, Stop> {
-        self.class
+        self.class.map_err(|reason| Stop {
+            nr: self.nr,
+            name: self.spec.map(|spec| spec.name),
+            command: self.spec.and_then(|spec| match spec.effects {
+                Effects::ByCommand(set) => Some(set.number(&self.args).into()),
+                Effects::Args(_) => is_socket_option(spec).then_some(self.args[2]),
+            }),
+            reason,
+        })
     }
 
     /// Facts about the call and its command.

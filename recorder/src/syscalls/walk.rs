@@ -251,6 +251,22 @@ fn read_number(mem: &impl GuestMemory, addr: u64, width: u8) -> Option<u64> {
     mem.read(addr, bytes.get_mut(..width as usize)?).then(|| u64::from_ne_bytes(bytes))
 }
 
+/// Eight bytes at a time, for there are no vector registers here.
+fn position_of_zero(bytes: &[u8]) -> Option<usize> {
+    const ONES: u64 = u64::MAX / 255;
+    let (words, rest) = bytes.as_chunks::<8>();
+    let has_zero = |word: &[u8; 8]| {
+        let word = u64::from_ne_bytes(*word);
+        word.wrapping_sub(ONES) & !word & (ONES << 7) != 0
+    };
+    let start = match words.iter().position(has_zero) {
+        Some(word) => word * 8,
+        None => bytes.len() - rest.len(),
+    };
+    let end = bytes.get(start..)?.iter().position(|&b| b == 0)?;
+    Some(start + end)
+}
+
 /// The length of a string with its terminator. Reads by aligned pieces, so it never touches a page behind the end.
 pub(super) fn string_len(mem: &impl GuestMemory, addr: u64, max: u64) -> u64 {
     const PIECE: u64 = 64;
@@ -263,7 +279,7 @@ pub(super) fn string_len(mem: &impl GuestMemory, addr: u64, max: u64) -> u64 {
         if !mem.read(at, piece) {
             break;
         }
-        if let Some(end) = piece.iter().position(|&b| b == 0) {
+        if let Some(end) = position_of_zero(piece) {
             return max.min(len + end as u64 + 1);
         }
         len += n;
