@@ -440,7 +440,15 @@ impl<H: Host> Engine<H> {
         let context = self.context();
         let address = site.address(context);
         self.registers_before = (self.context().gpr, self.context().rflags);
+        let (stop, step) = (self.stop, self.step);
         match self.ask(|host, engine| host.shared_before(engine, &site, address)) {
+            // The host wants to stop somewhere else, or to have this instruction alone: the rest of the unit may not run.
+            Some(_) if self.stop != stop || self.step != step => {
+                if exit.unsettled < 0 {
+                    self.dirty = Some(Liveness::new());
+                }
+                self.next_entry()
+            }
             Some(address) => {
                 self.settle(exit.counter, -i64::from(exit.unsettled));
                 self.context().access_address = address;
