@@ -73,6 +73,8 @@ enum Step {
 pub struct Engine<H: Host> {
     context: *mut Context,
     host: Option<Box<H>>,
+    /// Where the host lies, also while one of its methods runs.
+    host_address: *mut H,
     options: Options,
     cache: Cache,
     units: Vec<Unit>,
@@ -108,10 +110,12 @@ pub struct Engine<H: Host> {
 impl<H: Host> Engine<H> {
     /// Sets the engine up in the arena. The context's registers and rip must be set before [`Self::run`].
     pub fn new(host: H, options: Options) -> Box<Self> {
+        let mut host = Box::new(host);
         let context = arena::CONTEXT as *mut Context;
         let mut engine = Box::new(Self {
             context,
-            host: Some(Box::new(host)),
+            host_address: &raw mut *host,
+            host: Some(host),
             options,
             cache: Cache::default(),
             units: Vec::new(),
@@ -166,6 +170,11 @@ impl<H: Host> Engine<H> {
         }
     }
 
+    /// The host, also from within one of its own methods or a signal handler; the caller answers for not using both at once.
+    pub fn host_even_if_taken(&self) -> *mut H {
+        self.host_address
+    }
+
     /// Starts (again) at bbcount 1, as a new recording.
     pub fn restart_count(&mut self) {
         count::deal(self.context(), &mut 0, count::UNLIMITED);
@@ -186,6 +195,11 @@ impl<H: Host> Engine<H> {
             Some(dispatch) => unsafe { gate::enter(dispatch) },
             None => crate::sys::exit_group(127),
         }
+    }
+
+    /// General registers and flags as they were before the instruction at the shared site that runs now.
+    pub fn registers_before(&self) -> ([u64; 16], u64) {
+        self.registers_before
     }
 
     /// Adds a code region at a known place.
@@ -302,8 +316,8 @@ impl<H: Host> Engine<H> {
         self.exact.clear();
     }
 
-    /// With the host out of the engine, so that both can be borrowed.
-    fn ask<R>(&mut self, question: impl FnOnce(&mut H, &mut Self) -> R) -> R {
+    /// With the host out of the engine, so that both can be borrowed. Not for use from the host's own methods.
+    pub fn with_host<R>(&mut self, question: impl FnOnce(&mut H, &mut Self) -> R) -> R {
         let mut host = match self.host.take() {
             Some(host) => host,
             None => unreachable!("host methods do not nest"),
@@ -375,20 +389,20 @@ impl<H: Host> Engine<H> {
         self.settle(exit.counter, i64::from(exit.unsettled));
         let flow = match exit.kind {
             ExitKind::SystemCall { length } => {
-                let flow = self.ask(|host, engine| host.system_call(engine, u64::from(length)));
+                let flow = self.with_host(|host, engine| host.system_call(engine, u64::from(length)));
                 self.settle(exit.counter, 1);
                 flow
             }
             ExitKind::Nondeterministic { what, register, size, length } => {
-                self.ask(|host, engine| host.nondeterministic(engine, what, (register as usize, size as usize), u64::from(length)))
+                self.with_host(|host, engine| host.nondeterministic(engine, what, (register as usize, size as usize), u64::from(length)))
             }
             ExitKind::SharedString { site } => {
                 let site = self.sites[site as usize];
-                self.ask(|host, engine| host.shared_string(engine, &site))
+                self.with_host(|host, engine| host.shared_string(engine, &site))
             }
-            ExitKind::Breakpoint => self.ask(|host, engine| host.stopped(engine, Stopped::Breakpoint)),
-            ExitKind::Unsupported { what } => self.ask(|host, engine| host.unsupported(engine, what)),
-            ExitKind::Undecodable => self.ask(|host, engine| host.fault(engine, &FaultInfo::execute(exit.pc))),
+            ExitKind::Breakpoint => self.with_host(|host, engine| host.stopped(engine, Stopped::Breakpoint)),
+            ExitKind::Unsupported { what } => self.with_host(|host, engine| host.unsupported(engine, what)),
+            ExitKind::Undecodable => self.with_host(|host, engine| host.fault(engine, &FaultInfo::execute(exit.pc))),
             ExitKind::UnlinkedIndirect => {
                 let target = self.context().gpr[reg::RCX];
                 self.restore_spilled();
@@ -412,7 +426,7 @@ impl<H: Host> Engine<H> {
 
     fn after_resume(&mut self) -> u64 {
         if let Some(fault) = self.fault.take() {
-            let flow = self.ask(|host, engine| host.fault(engine, &fault));
+            let flow = self.with_host(|host, engine| host.fault(engine, &fault));
             return self.go(flow);
         }
         self.next_entry()
@@ -441,7 +455,7 @@ impl<H: Host> Engine<H> {
         let address = site.address(context);
         self.registers_before = (self.context().gpr, self.context().rflags);
         let (stop, step) = (self.stop, self.step);
-        match self.ask(|host, engine| host.shared_before(engine, &site, address)) {
+        match self.with_host(|host, engine| host.shared_before(engine, &site, address)) {
             // The host wants to stop somewhere else, or to have this instruction alone: the rest of the unit may not run.
             Some(_) if self.stop != stop || self.step != step => {
                 if exit.unsettled < 0 {
@@ -461,7 +475,7 @@ impl<H: Host> Engine<H> {
     fn shared_after(&mut self, exit: Exit, site: u32, next: u64, body: u64) -> u64 {
         let site = self.sites[site as usize];
         self.settle(exit.counter, i64::from(exit.unsettled));
-        let after = self.ask(|host, engine| host.shared_after(engine, &site));
+        let after = self.with_host(|host, engine| host.shared_after(engine, &site));
         self.settle(exit.counter, -i64::from(exit.unsettled));
         match after {
             After::Done => next,
@@ -483,7 +497,7 @@ impl<H: Host> Engine<H> {
             _ => (0, 0),
         };
         let bbcount = self.bbcount();
-        let flow = self.ask(|host, engine| host.stopped(engine, Stopped::Watch { address, length }));
+        let flow = self.with_host(|host, engine| host.stopped(engine, Stopped::Watch { address, length }));
         let moved = self.context().rip != exit.pc || self.bbcount() != bbcount || self.step == Step::Wanted || self.passing;
         if flow == Flow::Continue && !moved {
             self.settle(exit.counter, -i64::from(exit.unsettled));
@@ -531,7 +545,7 @@ impl<H: Host> Engine<H> {
                     return self.entry();
                 }
             };
-            if self.ask(|host, engine| host.stopped(engine, stopped)) == Flow::Leave {
+            if self.with_host(|host, engine| host.stopped(engine, stopped)) == Flow::Leave {
                 return self.go(Flow::Leave);
             }
         }
@@ -567,7 +581,7 @@ impl<H: Host> Engine<H> {
         if let Some(region) = self.cache.region_serving(pc) {
             return region;
         }
-        let placed = self.ask(|host, _| host.place_region(pc));
+        let placed = self.with_host(|host, _| host.place_region(pc));
         if let Some((base, size)) = placed
             && self.add_region(base, size)
         {

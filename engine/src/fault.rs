@@ -74,6 +74,14 @@ fn is_fault(signal: i32) -> bool {
     [raw::SIGSEGV, raw::SIGBUS, raw::SIGFPE, raw::SIGILL, raw::SIGTRAP].contains(&(signal as u32))
 }
 
+extern "C" fn broken<H: Host>() -> ! {
+    let context = arena::CONTEXT as *mut Context;
+    // SAFETY: as in `handler`; nothing else of the engine runs any more.
+    let engine = unsafe { &mut *((*context).engine as *mut Engine<H>) };
+    let fault = engine.fault.take().unwrap_or(FaultInfo::execute(0));
+    H::broken(&fault)
+}
+
 extern "C" fn handler<H: Host>(signal: i32, info: *const [u64; 16], ucontext: *mut UContext) {
     // SAFETY: the kernel passes a valid frame; siginfo is 128 bytes.
     let (info, frame) = unsafe { (*info, &mut *ucontext) };
@@ -95,6 +103,11 @@ extern "C" fn handler<H: Host>(signal: i32, info: *const [u64; 16], ucontext: *m
             frame.eflags &= !0x400;
             return;
         }
+        // A fault of ours. Go there by sigreturn, so that the guest's vector state comes back.
+        engine.fault = Some(FaultInfo { signal, info, trapno: rip, error: frame.err, address: frame.cr2 });
+        frame.gpr[UCONTEXT_RIP] = broken::<H> as *const () as u64;
+        frame.gpr[UCONTEXT_ORDER[reg::RSP]] = arena::ENGINE_STACK_TOP - 8;
+        return;
     }
     let queued = H::on_signal(&SignalContext { signal, info, rip }, frame);
     if queued {

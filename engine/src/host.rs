@@ -72,6 +72,9 @@ pub trait Host: Sized {
     /// A place for a new code region within ±2 GB of `near`: base and size, free of mappings. `None`: there is none.
     fn place_region(&mut self, near: u64) -> Option<(u64, u64)>;
 
+    /// Engine or host code itself has faulted: the guest is to go on natively from the context's state, which is that of its last exit.
+    fn broken(fault: &FaultInfo) -> !;
+
     /// Called in signal context for every signal that is not a fault of translated code. May only touch memory that nothing else is
     /// in the middle of changing. `true`: call [`Host::stopped`] with `Attention` as soon as possible.
     fn on_signal(signal: &SignalContext, frame: &mut UContext) -> bool;

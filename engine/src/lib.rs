@@ -28,6 +28,7 @@ pub mod sys;
 mod trace;
 mod translate;
 mod unit;
+pub mod vector;
 mod watch;
 
 pub use context::{Context, reg};

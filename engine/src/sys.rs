@@ -12,6 +12,10 @@ pub const ARCH_SET_FS: u32 = 0x1002;
 pub const ARCH_GET_FS: u32 = 0x1003;
 pub const ARCH_GET_GS: u32 = 0x1004;
 
+/// Options of `prctl`.
+pub const PR_SET_PDEATHSIG: u32 = 1;
+pub const PR_SET_NAME: u32 = 15;
+
 /// Performs any system call.
 ///
 /// # Safety

@@ -1,0 +1,94 @@
+//! The guest's x87 and vector state, which lives in the processor also while engine code runs.
+
+use alloc::vec::Vec;
+use core::arch::asm;
+
+use crate::memory::read_guest;
+
+/// Where an xsave image has its header, and the mxcsr in its legacy part.
+const HEADER: usize = 512;
+const MXCSR: usize = 24;
+const MXCSR_DEFAULT: u32 = 0x1f80;
+const LEGACY_AND_HEADER: usize = 576;
+/// In the legacy part of a signal frame's image: what the kernel wrote about it.
+const SOFTWARE_BYTES: usize = 464;
+const MAGIC1: u32 = 0x4650_5853;
+/// No processor of today needs more; AMX would.
+const IMAGE_MAX: usize = 16 << 10;
+
+#[repr(C, align(64))]
+struct Image([u8; IMAGE_MAX]);
+
+/// The components that the operating system has enabled.
+pub fn xcr0() -> u64 {
+    let (low, high): (u32, u32);
+    // SAFETY: every processor with AVX has it enabled; the engine needs one.
+    unsafe { asm!("xgetbv", in("ecx") 0, out("eax") low, out("edx") high, options(nomem, nostack)) };
+    u64::from(high) << 32 | u64::from(low)
+}
+
+/// Bytes of an image with all enabled components.
+pub fn image_size() -> usize {
+    // The engine is asked for this seldom; CPUID leaves the vector state alone.
+    (core::arch::x86_64::__cpuid_count(0xd, 0).ebx as usize).clamp(LEGACY_AND_HEADER, IMAGE_MAX)
+}
+
+/// The state now, in the standard format.
+pub fn save() -> Vec<u8> {
+    let mut image = Image([0; IMAGE_MAX]);
+    // SAFETY: the image is aligned and large enough for every component that xcr0 can name here.
+    unsafe { asm!("xsave64 [{}]", in(reg) image.0.as_mut_ptr(), in("eax") u32::MAX, in("edx") u32::MAX, options(nostack)) };
+    image.0[..image_size()].to_vec()
+}
+
+/// Puts a state back that [`save`] gave, here or in the process that was recorded. `false` if it is not one.
+pub fn load(bytes: &[u8]) -> bool {
+    if bytes.len() < LEGACY_AND_HEADER || bytes.len() > IMAGE_MAX {
+        return false;
+    }
+    let word = |at: usize| u64::from_le_bytes(core::array::from_fn(|index| bytes[at + index]));
+    let mxcsr = u32::from_le_bytes(core::array::from_fn(|index| bytes[MXCSR + index]));
+    // What would make xrstor fault.
+    if word(HEADER) & !xcr0() != 0 || bytes[HEADER + 8..HEADER + 64].iter().any(|&byte| byte != 0) || mxcsr >> 18 != 0 {
+        return false;
+    }
+    let mut image = Image([0; IMAGE_MAX]);
+    image.0[..bytes.len()].copy_from_slice(bytes);
+    restore(&image);
+    true
+}
+
+fn restore(image: &Image) {
+    // SAFETY: the image is aligned; its header was checked. Vector registers belong to the guest, engine code has none.
+    unsafe { asm!("xrstor64 [{}]", in(reg) image.0.as_ptr(), in("eax") u32::MAX, in("edx") u32::MAX, options(nostack)) };
+}
+
+/// The state in which a signal handler starts.
+pub fn reset() {
+    let mut image = Image([0; IMAGE_MAX]);
+    image.0[MXCSR..MXCSR + 4].copy_from_slice(&MXCSR_DEFAULT.to_le_bytes());
+    restore(&image);
+}
+
+/// Restores the state from a signal frame's image at a guest address; `false` if it is damaged. A null address resets it.
+pub fn load_frame(address: u64) -> bool {
+    if address == 0 {
+        reset();
+        return true;
+    }
+    let mut image = Image([0; IMAGE_MAX]);
+    let size = image_size();
+    if read_guest(address, &mut image.0[..LEGACY_AND_HEADER]) != LEGACY_AND_HEADER {
+        return false;
+    }
+    let magic = u32::from_le_bytes(core::array::from_fn(|index| image.0[SOFTWARE_BYTES + index]));
+    if magic != MAGIC1 {
+        // Only the legacy part: x87 and SSE.
+        image.0[HEADER..LEGACY_AND_HEADER].fill(0);
+        image.0[HEADER] = 3;
+    } else if read_guest(address, &mut image.0[..size]) != size {
+        return false;
+    }
+    image.0[SOFTWARE_BYTES..HEADER].fill(0);
+    load(&image.0[..size])
+}

@@ -1,0 +1,156 @@
+//! This recording's end of the access log.
+
+use core::ffi::CStr;
+
+use engine::{SiteKind, arena, sys, sys::raw};
+use recording::EndReason;
+use shmem_log::{
+    Kind, LineTicks, Log, MappingInfo, ObjectIndex, ObjectInfo, Origin, RecordingEnd, RecordingIndex, RecordingInfo, SiteIndex, Token, WideToken, Writer,
+};
+
+use super::message::report;
+use super::shared::SharedMap;
+use super::state::Path;
+
+pub struct AccessLog {
+    log: Log,
+    writer: Writer,
+    recording: RecordingIndex,
+}
+
+/// The names by which the log knows a recording.
+pub struct Identity<'a> {
+    pub uuid: [u8; 16],
+    pub executable: &'a [u8],
+    pub name: &'a [u8],
+    pub start_wallclock_ns: u64,
+}
+
+pub const fn kind(kind: SiteKind) -> Kind {
+    match kind {
+        SiteKind::Read => Kind::Read,
+        SiteKind::Write => Kind::Write,
+        SiteKind::ReadWrite => Kind::ReadWrite,
+    }
+}
+
+impl AccessLog {
+    /// Opens or creates the log and registers this recording. Failures are reported and leave the recording without a log.
+    pub fn open(path: &Path, size: u64, identity: &Identity) -> Option<Self> {
+        let name = CStr::from_bytes_with_nul(path.with_zero()).ok()?;
+        let log = match Log::create_or_join(name, size, Some(arena::ACCESS_LOG as usize)) {
+            Ok(log) => log,
+            Err(error) => {
+                report(format_args!("cannot log shared memory accesses to {}: {error}", name.to_str().unwrap_or("?")));
+                return None;
+            }
+        };
+        Self::register(log, identity)
+    }
+
+    /// Registers a new recording with a log that is already mapped: in a forked child, or at a second start.
+    pub fn register(log: Log, identity: &Identity) -> Option<Self> {
+        let info = RecordingInfo {
+            uuid: identity.uuid,
+            pid: sys::getpid() as u32,
+            start_time: start_time().unwrap_or(0),
+            start_wallclock_ns: identity.start_wallclock_ns,
+            executable: identity.executable,
+            name: identity.name,
+        };
+        match log.register_recording(&info) {
+            Ok(recording) => Writer::new(&log, recording).map(|writer| Self { log, writer, recording }),
+            Err(full) => {
+                report(format_args!("shared memory accesses are not logged: {full}"));
+                None
+            }
+        }
+    }
+
+    pub fn log(&self) -> Log {
+        self.log
+    }
+
+    pub fn recording(&self) -> RecordingIndex {
+        self.recording
+    }
+
+    /// Makes a mapping and its object known; sets the map's object.
+    pub fn add_mapping(&mut self, map: &mut SharedMap, name: &[u8], from_bbcount: u64) {
+        let info = ObjectInfo { dev: map.device, ino: map.inode, name, size: map.offset + map.length() };
+        let Ok(object) = self.log.register_object(&info) else { return };
+        map.object = Some(object);
+        // A full registry is counted in the log.
+        let _ = self.log.register_mapping(&MappingInfo {
+            recording: self.recording,
+            object,
+            address: map.start,
+            length: map.length(),
+            offset: map.offset,
+            from_bbcount,
+        });
+    }
+
+    pub fn register_site(&self, pc: u64, access: SiteKind, length: u32) -> Option<SiteIndex> {
+        self.writer.register_site(pc, kind(access), length).ok()
+    }
+
+    pub fn begin(&mut self, access: Kind, object: ObjectIndex, offset: u64, length: u64) -> Token {
+        self.writer.begin(access, object, offset, length)
+    }
+
+    /// `seen` and `written` as far as the kind has them, at most 64 bytes.
+    pub fn commit(&mut self, token: Token, site: Option<SiteIndex>, pc: u64, bbcount: u64, access: Kind, seen: &[u8], written: &[u8]) {
+        let Some(site) = site else {
+            return self.writer.commit_bytes(token, Origin::Pc { pc, by_kernel: false }, bbcount, seen, written);
+        };
+        if seen.len().max(written.len()) > 8 {
+            return self.writer.commit_bytes(token, Origin::Site(site), bbcount, seen, written);
+        }
+        match access {
+            Kind::Read => self.writer.commit(token, site, bbcount, word(seen)),
+            Kind::Write => self.writer.commit(token, site, bbcount, word(written)),
+            Kind::ReadWrite => self.writer.commit_rw(token, site, bbcount, word(seen), word(written)),
+        }
+    }
+
+    pub fn begin_wide(&mut self, access: Kind, object: ObjectIndex, offset: u64, length: u64, scratch: &mut [LineTicks]) -> WideToken {
+        self.writer.begin_wide(access, object, offset, length, scratch)
+    }
+
+    pub fn abandon_wide(&mut self, token: WideToken) {
+        self.writer.abandon_wide(token);
+    }
+
+    /// An access by the kernel inside a system call, or by a string instruction.
+    pub fn commit_wide(&mut self, token: WideToken, scratch: &mut [LineTicks], origin: Origin, bbcount: u64, seen: &[u8], written: &[u8]) {
+        self.writer.commit_wide(token, scratch, origin, bbcount, seen, written);
+    }
+
+    pub fn note_time(&mut self, bbcount: u64) {
+        self.writer.note_time(bbcount);
+    }
+
+    pub fn end(&mut self, _reason: EndReason, _status: i32, bbcount: u64) {
+        self.writer.finish();
+        let now = sys::clock_gettime(raw::CLOCK_REALTIME);
+        self.log.set_recording_ended(self.recording, &RecordingEnd { bbcount, wallclock_ns: now[0] * 1_000_000_000 + now[1] });
+    }
+}
+
+/// Little endian, zero-extended.
+pub fn word(bytes: &[u8]) -> u64 {
+    let mut word = [0; 8];
+    let length = bytes.len().min(8);
+    word[..length].copy_from_slice(&bytes[..length]);
+    u64::from_le_bytes(word)
+}
+
+/// Field 22 of /proc/self/stat.
+fn start_time() -> Option<u64> {
+    let text = super::maps::read_file(b"/proc/self/stat\0")?;
+    // The second field is in parentheses and may hold anything.
+    let close = text.iter().rposition(|&byte| byte == b')')?;
+    let field = text[close + 1..].split(|&byte| byte == b' ').filter(|field| !field.is_empty()).nth(19)?;
+    core::str::from_utf8(field).ok()?.parse().ok()
+}

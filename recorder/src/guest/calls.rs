@@ -1,0 +1,552 @@
+//! System calls of the guest: executed here, their outcome noted.
+//!
+//! The table in `crate::syscalls` says which memory a call touches. Pointers into shared mappings lead to the alias; where they
+//! stand inside structures the mappings are opened while the call runs.
+
+use alloc::vec::Vec;
+
+use engine::sys::{self, SigAction, SigAltStack, raw};
+use engine::{Flow, arena, read_guest, reg, write_guest};
+use recording::{Body, EndReason, EventBuilder, Full, Syscall};
+use shmem_log::{Kind, LineTicks, Origin, WideToken, Writer};
+
+use crate::syscalls::{Call, Class, Dir, GuestMemory, Place, Range};
+
+use super::host::{Guest, Recorder, store};
+use super::maps::{self, Map};
+use super::shared::{SharedMap, SharedMaps};
+use super::{api, end, frames, signals, start};
+
+/// Guest memory as the recorder reads it: shared mappings through their alias.
+pub struct Memory<'a>(pub &'a SharedMaps);
+
+impl GuestMemory for Memory<'_> {
+    fn read(&self, address: u64, buffer: &mut [u8]) -> bool {
+        let address = self.0.find(address).map_or(address, |map| map.to_alias(address));
+        read_guest(address, buffer) == buffer.len()
+    }
+
+    fn semaphores(&self, set: u64) -> u64 {
+        /// `struct semid64_ds`: 104 bytes, sem_nsems at 80.
+        const COUNT: usize = 10;
+        const IPC_STAT: u64 = 2;
+        let mut status = [0u64; 13];
+        let args = [set, 0, IPC_STAT, status.as_mut_ptr() as u64, 0, 0];
+        // SAFETY: semctl writes at most the structure.
+        let result = unsafe { sys::syscall(u64::from(raw::__NR_semctl), args) };
+        if result < 0 { 0 } else { status[COUNT] }
+    }
+}
+
+/// A kernel access to shared memory, begun before the call.
+struct KernelAccess {
+    map: SharedMap,
+    address: u64,
+    length: u64,
+    kind: Kind,
+    token: WideToken,
+    scratch: Vec<LineTicks>,
+}
+
+pub fn system_call(host: &mut Recorder, engine: &mut Guest, length: u64) -> Flow {
+    let context = engine.context();
+    let number = context.gpr[reg::RAX] & 0xffff_ffff;
+    let gpr = &context.gpr;
+    let args = [gpr[reg::RDI], gpr[reg::RSI], gpr[reg::RDX], gpr[reg::R10], gpr[8], gpr[9]];
+    if api::is_number(number) {
+        return api::while_recording(host, engine, number, &args, length);
+    }
+    let call = Call::capture(number, &args, &Memory(&host.shared));
+    let class = match call.class() {
+        Ok(class) => class,
+        Err(stop) => return end::stop_unsupported(host, engine, format_args!("{stop}")),
+    };
+    let mut turn = Turn { call: &call, number, args, length };
+    match class {
+        Class::Plain => turn.plain(host, engine),
+        Class::Memory => turn.memory(host, engine),
+        Class::Process => turn.process(host, engine),
+        Class::Signal => turn.signal(host, engine),
+        Class::Identity => turn.identity(host, engine),
+        Class::Refuse(reason) => end::stop_unsupported(host, engine, format_args!("{reason}")),
+    }
+}
+
+/// One call on its way.
+pub struct Turn<'a> {
+    call: &'a Call,
+    number: u64,
+    args: [u64; 6],
+    length: u64,
+}
+
+type Writes<'a> = &'a mut dyn FnMut(&mut EventBuilder) -> Result<(), Full>;
+
+impl Turn<'_> {
+    /// Notes the call and leaves the guest behind it.
+    fn done(&self, host: &mut Recorder, engine: &mut Guest, result: i64, writes: Writes) -> Flow {
+        let header = host.header(engine);
+        let body = Body::Syscall(Syscall { number: self.number as u32, result, args: self.args });
+        let fits = host.events.append(&header, &body, writes).is_ok();
+        let context = engine.context();
+        context.gpr[reg::RAX] = result as u64;
+        context.rip += self.length;
+        context.gpr[reg::RCX] = context.rip;
+        context.gpr[reg::R11] = context.rflags;
+        if !fits {
+            return host.log_full(engine);
+        }
+        if host.signals.has_pending() { signals::deliver_pending(host, engine) } else { Flow::Continue }
+    }
+
+    fn done_simply(&self, host: &mut Recorder, engine: &mut Guest, result: i64) -> Flow {
+        self.done(host, engine, result, &mut |_| Ok(()))
+    }
+
+    /// Executes the call as it is and notes its outputs.
+    fn plain(&mut self, host: &mut Recorder, engine: &mut Guest) -> Flow {
+        let (result, outputs) = self.execute(host, engine);
+        if result == frames::RESTART || (result == -i64::from(sys::errno::EINTR) && host.signals.restarts(self.number as u32)) {
+            // Nothing happened: the handler runs first, and returns to the call.
+            return signals::deliver_pending(host, engine);
+        }
+        self.done(host, engine, result, &mut |builder| push_outputs(builder, &outputs))
+    }
+
+    /// Runs the call with shared memory in reach of the kernel; logs the kernel's accesses to it.
+    fn execute(&mut self, host: &mut Recorder, engine: &mut Guest) -> (i64, Vec<(u64, u64, u64)>) {
+        let mut actual = self.args;
+        let mut nested = false;
+        let mut accesses = Vec::new();
+        if !host.shared.is_empty() {
+            let shared = &host.shared;
+            let log = &mut host.log;
+            self.call.for_each_pointer(&Memory(shared), &mut |pointer| {
+                let Some(map) = shared.find(pointer.range.addr) else {
+                    nested |= shared.overlaps(pointer.range.addr, pointer.range.addr.saturating_add(pointer.range.len));
+                    return;
+                };
+                match pointer.place {
+                    Place::Arg(index) if pointer.range.addr.saturating_add(pointer.range.len) <= map.end => {
+                        actual[index as usize] = map.to_alias(pointer.range.addr);
+                    }
+                    _ => nested = true,
+                }
+                let kind = match pointer.dir {
+                    Dir::In => Kind::Read,
+                    Dir::Out => Kind::Write,
+                    Dir::InOut => Kind::ReadWrite,
+                    Dir::Address => return,
+                };
+                let length = pointer.range.len.min(map.end - pointer.range.addr);
+                if let (Some(object), Some(log)) = (map.object, log.as_mut()) {
+                    let offset = map.to_object(pointer.range.addr);
+                    let mut scratch = Vec::new();
+                    scratch.resize(Writer::lines(offset, length), LineTicks::default());
+                    let token = log.begin_wide(kind, object, offset, length, &mut scratch);
+                    accesses.push(KernelAccess { map: *map, address: pointer.range.addr, length, kind, token, scratch });
+                }
+            });
+            if let Some(log) = log {
+                log.note_time(engine.bbcount());
+            }
+        }
+        if nested {
+            host.shared.release();
+            actual = self.args;
+        }
+        let result = frames::interruptible(self.number, &actual);
+        if nested {
+            host.shared.close();
+        }
+        let mut outputs = Vec::new();
+        self.call.for_each_output(result, &Memory(&host.shared), &mut |range: Range| {
+            let readable = host.shared.find(range.addr).map_or(range.addr, |map| map.to_alias(range.addr));
+            outputs.push((range.addr, readable, range.len));
+        });
+        self.finish_accesses(host, engine, result, accesses, &outputs);
+        (result, outputs)
+    }
+
+    fn finish_accesses(&self, host: &mut Recorder, engine: &mut Guest, result: i64, accesses: Vec<KernelAccess>, outputs: &[(u64, u64, u64)]) {
+        for &(address, readable, length) in outputs {
+            if let Some(map) = host.shared.find(address).copied() {
+                // What the kernel wrote is known from now on.
+                let length = length.min(map.end - address);
+                let mut bytes = Vec::new();
+                bytes.resize(length as usize, 0);
+                read_guest(readable, &mut bytes);
+                store(map.to_known(address), &bytes);
+            }
+        }
+        let (pc, bbcount) = (engine.context().rip, engine.bbcount());
+        for mut access in accesses {
+            let Some(log) = &mut host.log else { continue };
+            // How much of it the kernel really touched.
+            let mut moved = 0;
+            let mut count = |range: Range| {
+                if range.addr == access.address {
+                    moved = moved.max(range.len.min(access.length));
+                }
+            };
+            if access.kind.writes() {
+                self.call.for_each_output(result, &Memory(&host.shared), &mut count);
+            } else {
+                self.call.for_each_input(result, &Memory(&host.shared), &mut count);
+            }
+            if moved == 0 {
+                log.abandon_wide(access.token);
+                continue;
+            }
+            let mut bytes = Vec::new();
+            bytes.resize(moved as usize, 0);
+            read_guest(access.map.to_alias(access.address), &mut bytes);
+            log.commit_wide(access.token, &mut access.scratch, Origin::Pc { pc, by_kernel: true }, bbcount, &bytes, &bytes);
+        }
+    }
+
+    fn memory(&mut self, host: &mut Recorder, engine: &mut Guest) -> Flow {
+        let [address, length, ..] = self.args;
+        let end = address.saturating_add(length).saturating_add(4095) & !4095;
+        match self.number as u32 {
+            raw::__NR_mmap => self.mmap(host, engine),
+            raw::__NR_brk => {
+                let result = self.native();
+                self.done_simply(host, engine, result)
+            }
+            raw::__NR_munmap => {
+                if reserved(engine, address, end) {
+                    return self.done_simply(host, engine, -i64::from(sys::errno::EINVAL));
+                }
+                let result = self.native();
+                if result == 0 {
+                    host.shared.remove(address, end);
+                    engine.discard(address, end);
+                }
+                self.done_simply(host, engine, result)
+            }
+            raw::__NR_mprotect => self.mprotect(host, engine, address, end),
+            raw::__NR_mremap => {
+                let longest = length.max(self.args[2]);
+                if host.shared.overlaps(address, address.saturating_add(longest)) {
+                    return end::stop_unsupported(host, engine, format_args!("mremap of a shared mapping"));
+                }
+                if self.args[3] & u64::from(raw::MREMAP_FIXED) != 0 {
+                    let to = self.args[4];
+                    if reserved(engine, to, to.saturating_add(self.args[2])) {
+                        return self.done_simply(host, engine, -i64::from(sys::errno::EINVAL));
+                    }
+                    host.shared.remove(to, to.saturating_add(self.args[2]));
+                    engine.discard(to, to.saturating_add(self.args[2]));
+                }
+                let result = self.native();
+                engine.discard(address, end);
+                self.done_simply(host, engine, result)
+            }
+            raw::__NR_madvise => self.madvise(host, engine, address),
+            raw::__NR_shmat => {
+                let result = self.native();
+                if result > 0 {
+                    adopt_at(host, engine.bbcount(), result as u64);
+                }
+                self.done_simply(host, engine, result)
+            }
+            raw::__NR_shmdt => {
+                let map = host.shared.find(address).copied();
+                let result = self.native();
+                if let (0, Some(map)) = (result, map) {
+                    host.shared.remove(map.start, map.end);
+                }
+                self.done_simply(host, engine, result)
+            }
+            raw::__NR_msync | raw::__NR_mlock | raw::__NR_mlock2 | raw::__NR_munlock | raw::__NR_mlockall | raw::__NR_munlockall => {
+                let mut actual = self.args;
+                if let Some(map) = host.shared.find(address) {
+                    actual[0] = map.to_alias(address);
+                }
+                // SAFETY: none of these changes the address space.
+                let result = unsafe { sys::syscall(self.number, actual) };
+                self.done_simply(host, engine, result)
+            }
+            _ => end::stop_unsupported(host, engine, format_args!("system call {}", self.call.name())),
+        }
+    }
+
+    /// Executes the call with the guest's own arguments.
+    fn native(&self) -> i64 {
+        // SAFETY: the guest asked for it, and the caller has made sure that nothing of ours is touched.
+        unsafe { sys::syscall(self.number, self.args) }
+    }
+
+    fn mmap(&mut self, host: &mut Recorder, engine: &mut Guest) -> Flow {
+        let [address, length, prot, flags, fd, offset] = self.args;
+        let flags = flags as u32;
+        let end = address.saturating_add(length).saturating_add(4095) & !4095;
+        let fixed = flags & raw::MAP_FIXED != 0;
+        if fixed && reserved(engine, address, end) {
+            return self.done_simply(host, engine, -i64::from(sys::errno::ENOMEM));
+        }
+        if fixed {
+            host.shared.remove(address, end);
+        }
+        let result = self.native();
+        if result < 0 && result > -4096 {
+            return self.done_simply(host, engine, result);
+        }
+        let start = result as u64;
+        let end = start.saturating_add(length).saturating_add(4095) & !4095;
+        engine.discard(start, end);
+        let kind = flags & raw::MAP_TYPE;
+        let shared = kind == raw::MAP_SHARED || kind == raw::MAP_SHARED_VALIDATE;
+        if shared && prot as u32 & raw::PROT_EXEC == 0 && adopt_at(host, engine.bbcount(), start) {
+            return self.done_simply(host, engine, result);
+        }
+        if flags & raw::MAP_ANONYMOUS != 0 {
+            return self.done_simply(host, engine, result);
+        }
+        self.done(host, engine, result, &mut |builder| push_file(builder, fd as i32, offset, start, end - start))
+    }
+
+    fn mprotect(&mut self, host: &mut Recorder, engine: &mut Guest, address: u64, end: u64) -> Flow {
+        if host.shared.overlaps(address, end) {
+            let prot = self.args[2] as u32;
+            let inside = host.shared.iter_mut().find(|map| map.start <= address && end <= map.end);
+            let Some(map) = inside else {
+                return end::stop_unsupported(host, engine, format_args!("mprotect across the edge of a shared mapping"));
+            };
+            let result = sys::mprotect(map.to_alias(address), end - address, prot);
+            if result == 0 && (map.start, map.end) == (address, end) {
+                map.prot = prot;
+            }
+            return self.done_simply(host, engine, result);
+        }
+        if reserved(engine, address, end) {
+            return self.done_simply(host, engine, -i64::from(sys::errno::ENOMEM));
+        }
+        let result = self.native();
+        engine.discard(address, end);
+        self.done_simply(host, engine, result)
+    }
+
+    fn madvise(&mut self, host: &mut Recorder, engine: &mut Guest, address: u64) -> Flow {
+        let mut actual = self.args;
+        if let Some(map) = host.shared.find(address) {
+            actual[0] = map.to_alias(address);
+        }
+        let result = match self.args[2] as u32 {
+            // When freed pages become zero is the kernel's whim; keeping them is within what it promises.
+            raw::MADV_FREE => 0,
+            // SAFETY: advice about the guest's own memory.
+            _ => unsafe { sys::syscall(self.number, actual) },
+        };
+        self.done_simply(host, engine, result)
+    }
+
+    fn process(&mut self, host: &mut Recorder, engine: &mut Guest) -> Flow {
+        match self.number as u32 {
+            raw::__NR_exit | raw::__NR_exit_group => {
+                let status = self.args[0] as i32 & 0xff;
+                end::finish(host, engine, EndReason::Exited, status, format_args!(""));
+                end::dismiss_snapshot();
+                sys::exit_group(status)
+            }
+            // The C library falls back to clone.
+            raw::__NR_clone3 => self.done_simply(host, engine, -i64::from(sys::errno::ENOSYS)),
+            raw::__NR_fork => self.fork(host, engine, u64::from(raw::SIGCHLD), 0),
+            raw::__NR_vfork => self.fork(host, engine, u64::from(raw::CLONE_VFORK | raw::SIGCHLD), 0),
+            raw::__NR_clone => {
+                let [flags, stack, ..] = self.args;
+                let sharing = u64::from(raw::CLONE_VM | raw::CLONE_VFORK);
+                if flags & u64::from(raw::CLONE_VM) != 0 && flags & sharing != sharing {
+                    return end::stop_unsupported(host, engine, format_args!("a second thread"));
+                }
+                self.fork(host, engine, flags & !u64::from(raw::CLONE_VM), stack)
+            }
+            raw::__NR_execve | raw::__NR_execveat => {
+                end::finish(host, engine, EndReason::Detached, 0, format_args!("the process executes another program"));
+                end::detach(host);
+                end::dismiss_snapshot();
+                Flow::Leave
+            }
+            _ => self.plain(host, engine),
+        }
+    }
+
+    /// Makes a child process. It shares nothing with this one that could change our memory.
+    fn fork(&mut self, host: &mut Recorder, engine: &mut Guest, flags: u64, stack: u64) -> Flow {
+        let mut actual = self.args;
+        actual[0] = flags;
+        // The child goes on here, on its copy of the engine's stack; the guest's stack pointer is set below.
+        actual[1] = 0;
+        // SAFETY: without CLONE_VM the child has memory of its own.
+        let result = unsafe { sys::syscall(u64::from(raw::__NR_clone), actual) };
+        if result != 0 {
+            let parent_tid = (flags & u64::from(raw::CLONE_PARENT_SETTID) != 0 && result > 0).then_some(self.args[2]);
+            return self.done(host, engine, result, &mut |builder| match parent_tid {
+                Some(address) => push_outputs(builder, &[(address, address, 4)]),
+                None => Ok(()),
+            });
+        }
+        let context = engine.context();
+        context.gpr[reg::RAX] = 0;
+        context.rip += self.length;
+        context.gpr[reg::RCX] = context.rip;
+        context.gpr[reg::R11] = context.rflags;
+        if stack != 0 {
+            context.gpr[reg::RSP] = stack;
+        }
+        start::in_child(host, engine)
+    }
+
+    fn signal(&mut self, host: &mut Recorder, engine: &mut Guest) -> Flow {
+        let [first, second, third, ..] = self.args;
+        match self.number as u32 {
+            raw::__NR_rt_sigaction => {
+                let signal = first as usize;
+                if signal == 0 || signal >= signals::SIGNALS || self.args[3] != 8 {
+                    return self.done_simply(host, engine, -i64::from(sys::errno::EINVAL));
+                }
+                let old = host.signals.actions[signal];
+                if second != 0 {
+                    let forbidden = [raw::SIGKILL, raw::SIGSTOP].contains(&(signal as u32));
+                    let mut words = [0u8; 32];
+                    if forbidden || read_guest(second, &mut words) != words.len() {
+                        let error = if forbidden { sys::errno::EINVAL } else { sys::errno::EFAULT };
+                        return self.done_simply(host, engine, -i64::from(error));
+                    }
+                    let word = |index: usize| super::access::word(&words[8 * index..8 * index + 8]);
+                    host.signals.set_action(signal as i32, SigAction { handler: word(0), flags: word(1), restorer: word(2), mask: word(3) });
+                }
+                let words = [old.handler, old.flags, old.restorer, old.mask].map(u64::to_le_bytes);
+                self.with_output(host, engine, third, words.as_flattened())
+            }
+            raw::__NR_rt_sigprocmask => {
+                let old = host.signals.mask;
+                if self.args[3] != 8 {
+                    return self.done_simply(host, engine, -i64::from(sys::errno::EINVAL));
+                }
+                if second != 0 {
+                    let mut bytes = [0u8; 8];
+                    if read_guest(second, &mut bytes) != 8 {
+                        return self.done_simply(host, engine, -i64::from(sys::errno::EFAULT));
+                    }
+                    let set = u64::from_le_bytes(bytes);
+                    let mask = match first as u32 {
+                        raw::SIG_BLOCK => old | set,
+                        raw::SIG_UNBLOCK => old & !set,
+                        raw::SIG_SETMASK => set,
+                        _ => return self.done_simply(host, engine, -i64::from(sys::errno::EINVAL)),
+                    };
+                    host.signals.set_mask(mask);
+                }
+                self.with_output(host, engine, third, &old.to_le_bytes())
+            }
+            raw::__NR_sigaltstack => {
+                let old = host.signals.stack;
+                if first != 0 {
+                    let mut bytes = [0u8; 24];
+                    if read_guest(first, &mut bytes) != bytes.len() {
+                        return self.done_simply(host, engine, -i64::from(sys::errno::EFAULT));
+                    }
+                    let word = |index: usize| super::access::word(&bytes[8 * index..8 * index + 8]);
+                    host.signals.stack = SigAltStack { sp: word(0), flags: word(1) as i32, size: word(2) };
+                }
+                let words = [old.sp, u64::from(old.flags as u32), old.size].map(u64::to_le_bytes);
+                self.with_output(host, engine, second, words.as_flattened())
+            }
+            raw::__NR_rt_sigreturn => frames::sigreturn(host, engine, &self.args),
+            _ => self.plain(host, engine),
+        }
+    }
+
+    /// A call of ours that succeeds and writes `bytes` to `address` unless that is null.
+    fn with_output(&self, host: &mut Recorder, engine: &mut Guest, address: u64, bytes: &[u8]) -> Flow {
+        if address == 0 {
+            return self.done_simply(host, engine, 0);
+        }
+        if write_guest(address, bytes) != bytes.len() {
+            return self.done_simply(host, engine, -i64::from(sys::errno::EFAULT));
+        }
+        self.done(host, engine, 0, &mut |builder| builder.push_write(address, bytes))
+    }
+
+    fn identity(&mut self, host: &mut Recorder, engine: &mut Guest) -> Flow {
+        match (self.number as u32, self.args[0] as u32) {
+            // Registered again it would change the guest's memory behind our back.
+            (raw::__NR_rseq, _) => self.done_simply(host, engine, -i64::from(sys::errno::ENOSYS)),
+            (raw::__NR_arch_prctl, sys::ARCH_SET_FS) => {
+                let result = self.native();
+                let flow = self.done_simply(host, engine, result);
+                if result == 0 {
+                    host.fs_base = self.args[1];
+                }
+                flow
+            }
+            (raw::__NR_arch_prctl, sys::ARCH_SET_GS) => end::stop_unsupported(host, engine, format_args!("arch_prctl(ARCH_SET_GS)")),
+            (raw::__NR_arch_prctl, sys::ARCH_GET_GS) => self.with_output(host, engine, self.args[1], &[0; 8]),
+            _ => self.plain(host, engine),
+        }
+    }
+}
+
+/// Whether the guest may not map or unmap there.
+fn reserved(engine: &Guest, start: u64, end: u64) -> bool {
+    start < arena::END && arena::BASE < end || engine.regions().any(|(base, size)| start < base + size && base < end)
+}
+
+fn push_outputs(builder: &mut EventBuilder, outputs: &[(u64, u64, u64)]) -> Result<(), Full> {
+    for &(address, readable, length) in outputs {
+        let slot = builder.push_write_header(address, length)?;
+        let got = read_guest(readable, slot);
+        slot[got..].fill(0);
+    }
+    Ok(())
+}
+
+/// The contents of a file mapping, up to the end of the file's last page.
+fn push_file(builder: &mut EventBuilder, fd: i32, offset: u64, start: u64, length: u64) -> Result<(), Full> {
+    const PIECE: u64 = 1 << 20;
+    let mut done = 0;
+    let mut piece = Vec::new();
+    while done < length {
+        let wanted = (length - done).min(PIECE);
+        piece.resize(wanted as usize, 0);
+        let mut filled = 0;
+        while filled < piece.len() {
+            match sys::pread(fd, &mut piece[filled..], offset + done + filled as u64) {
+                got if got > 0 => filled += got as usize,
+                _ => break,
+            }
+        }
+        if filled == 0 {
+            break;
+        }
+        builder.push_write(start + done, &piece[..filled])?;
+        if filled < piece.len() {
+            break;
+        }
+        done += wanted;
+    }
+    Ok(())
+}
+
+/// Takes over the shared mapping at `start` if it is one; returns whether it was.
+fn adopt_at(host: &mut Recorder, bbcount: u64, start: u64) -> bool {
+    let own = maps::own();
+    let mut any = false;
+    for map in own.iter().filter(|map| map.start == start && SharedMaps::is_candidate(map)) {
+        any |= adopt(host, bbcount, map);
+    }
+    any
+}
+
+/// Takes over a shared mapping and makes it known to the access log.
+pub fn adopt(host: &mut Recorder, bbcount: u64, map: &Map) -> bool {
+    let Ok(shared) = host.shared.adopt(map) else { return false };
+    // Caches of the system that every program maps read-only (character sets, fonts) would only fill the log with their reads.
+    let system_cache = map.prot & raw::PROT_WRITE == 0 && [b"/usr/".as_slice(), b"/lib", b"/etc/", b"/var/cache/"].iter().any(|dir| map.name.starts_with(dir));
+    if let (Some(log), false) = (&mut host.log, system_cache) {
+        log.add_mapping(shared, &map.name, bbcount);
+    }
+    true
+}

@@ -1,0 +1,170 @@
+//! How a recording ends, and what becomes of the program then.
+
+use core::fmt::{self, Write};
+use core::sync::atomic::Ordering;
+
+use engine::sys::{self, raw};
+use engine::{Flow, arena, read_guest};
+use recording::{Body, End, EndReason, MemoryHash, MemoryHasher, PAGE_BYTES, Ranges};
+
+use super::control::{QUIT, SAVE, control};
+use super::host::{Guest, Recorder};
+use super::maps;
+use super::message::report;
+use super::state::{self, Path};
+
+/// A bounded text.
+struct Message<'a> {
+    bytes: &'a mut [u8],
+    length: usize,
+}
+
+impl Write for Message<'_> {
+    fn write_str(&mut self, text: &str) -> fmt::Result {
+        // Cut at a character boundary.
+        let mut taken = text.len().min(self.bytes.len() - self.length);
+        while !text.is_char_boundary(taken) {
+            taken -= 1;
+        }
+        self.bytes[self.length..self.length + taken].copy_from_slice(&text.as_bytes()[..taken]);
+        self.length += taken;
+        Ok(())
+    }
+}
+
+/// Notes why and where history ends now: what a save from here on will say.
+pub fn note(host: &mut Recorder, engine: &mut Guest, reason: EndReason, status: i32, text: fmt::Arguments) {
+    let registers = host.registers(engine);
+    let control = control();
+    control.bbcount = engine.bbcount();
+    control.registers = registers;
+    control.end_reason = reason.raw();
+    control.end_status = status;
+    let mut message = Message { bytes: &mut control.message, length: 0 };
+    let _ = message.write_fmt(text);
+    control.message_length = message.length as u32;
+    control.region_count = 0;
+    for (slot, region) in control.regions.iter_mut().zip(engine.regions()) {
+        *slot = region;
+        control.region_count += 1;
+    }
+}
+
+/// Ends the recording: memory hash, end event, and the save if one was asked for.
+pub fn finish(host: &mut Recorder, engine: &mut Guest, reason: EndReason, status: i32, text: fmt::Arguments) {
+    hash_memory(host, engine);
+    note(host, engine, reason, status, text);
+    let control = control();
+    let header = host.header(engine);
+    let message = core::str::from_utf8(&control.message[..control.message_length as usize]).unwrap_or("");
+    let body = Body::End(End { reason, status, message });
+    // A log without room for its end event is complete without it: the end is in the metadata as well.
+    let _ = host.events.append(&header, &body, |_| Ok(()));
+    if let Some(log) = &mut host.log {
+        log.end(reason, status, engine.bbcount());
+    }
+    let Ok(state) = state::get() else { return };
+    let failed = status != 0 || reason == EndReason::Signalled;
+    if !state.save_path.is_empty() && (!state.save_on_error_only || failed) {
+        let path = state.save_path;
+        save(&path);
+    }
+}
+
+/// Has the snapshot write the file; returns 0 or an errno.
+pub fn save(path: &Path) -> i32 {
+    let number = post_save(path);
+    let error = control().wait(number);
+    if error != 0 {
+        report(format_args!("cannot save {}: error {error}", text(path)));
+    }
+    error
+}
+
+/// Asks for the file without waiting.
+pub fn post_save(path: &Path) -> u32 {
+    let control = control();
+    let bytes = path.with_zero();
+    control.path[..bytes.len()].copy_from_slice(bytes);
+    control.post(SAVE)
+}
+
+fn text(path: &Path) -> &str {
+    core::str::from_utf8(path.as_bytes()).unwrap_or("(a path that is not UTF-8)")
+}
+
+/// Notes a hash of all the guest's writable private memory.
+fn hash_memory(host: &mut Recorder, engine: &mut Guest) {
+    let regions: alloc::vec::Vec<(u64, u64)> = engine.regions().collect();
+    let own = maps::own();
+    let ours = |map: &maps::Map| arena::contains(map.start) || regions.iter().any(|&(base, size)| (base..base + size).contains(&map.start));
+    let wanted: alloc::vec::Vec<&maps::Map> = own
+        .iter()
+        .filter(|map| !map.shared && map.prot & (raw::PROT_READ | raw::PROT_WRITE) == raw::PROT_READ | raw::PROT_WRITE && !ours(map))
+        .collect();
+    let mut hasher = MemoryHasher::new();
+    let mut page = [0u8; PAGE_BYTES];
+    for map in &wanted {
+        for address in (map.start..map.end).step_by(PAGE_BYTES) {
+            if read_guest(address, &mut page) == PAGE_BYTES {
+                hasher.add_page(address, &page);
+            }
+        }
+    }
+    let header = host.header(engine);
+    let body = Body::MemoryHash(MemoryHash { hash: hasher.finish(), pages: hasher.pages(), ranges: Ranges::default() });
+    let _ = host.events.append(&header, &body, |builder| {
+        for map in &wanted {
+            builder.push_range(map.start, map.end - map.start)?;
+        }
+        Ok(())
+    });
+}
+
+/// Gives everything back to the guest: it goes on natively.
+pub fn detach(host: &mut Recorder) {
+    host.shared.release();
+    host.vdso.restore();
+    host.signals.release();
+    if let Some(state) = state::existing() {
+        state.recording = false;
+    }
+}
+
+/// Ends the recording because something cannot be recorded, says so, and lets the program go on natively.
+pub fn stop_unsupported(host: &mut Recorder, engine: &mut Guest, what: fmt::Arguments) -> Flow {
+    let pc = engine.context().rip;
+    let quiet = state::existing().is_some_and(|state| state.quiet);
+    finish(host, engine, EndReason::Unsupported, 0, format_args!("{what}"));
+    if !quiet {
+        report(format_args!("recording of process {} ends at {pc:#x}: {what}. The program goes on unrecorded.", sys::getpid()));
+    }
+    detach(host);
+    dismiss_snapshot();
+    Flow::Leave
+}
+
+/// Ends the snapshot process.
+pub fn dismiss_snapshot() {
+    let control = control();
+    if control.ready.load(Ordering::Acquire) != 0 {
+        control.post(QUIT);
+    }
+}
+
+/// After an internal error: the program goes on natively from its last known state, without its shared mappings being lost.
+pub fn abandon() -> ! {
+    let Some(state) = state::existing() else { sys::exit_group(127) };
+    if state.engine.is_null() || !state.recording {
+        sys::exit_group(127);
+    }
+    state.recording = false;
+    // SAFETY: the engine lives as long as the process, and nothing of it runs any more.
+    let guest = unsafe { &mut *state.engine };
+    // SAFETY: as above; the host exists even while one of its methods runs.
+    let host = unsafe { &mut *guest.host_even_if_taken() };
+    detach(host);
+    dismiss_snapshot();
+    // SAFETY: the context holds the guest's state at its last exit.
+    unsafe { engine::leave(arena::CONTEXT as *const engine::Context) }
+}

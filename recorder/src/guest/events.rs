@@ -1,0 +1,37 @@
+//! The event log: a shared anonymous mapping, so that the snapshot can save it even if this process is killed.
+
+use core::sync::atomic::Ordering;
+
+use engine::{arena, sys, sys::raw};
+use recording::{Body, EventBuilder, EventHeader, Full};
+
+use super::control::control;
+
+#[derive(Debug)]
+pub struct EventLog {
+    used: u64,
+    capacity: u64,
+}
+
+impl EventLog {
+    /// Maps an empty log of `capacity` bytes in place of any earlier one.
+    pub fn create(capacity: u64) -> Result<Self, i64> {
+        let flags = raw::MAP_SHARED | raw::MAP_ANONYMOUS | raw::MAP_NORESERVE | raw::MAP_FIXED;
+        let got = sys::mmap(arena::EVENT_LOG, capacity, raw::PROT_READ | raw::PROT_WRITE, flags, -1, 0);
+        if got != arena::EVENT_LOG as i64 {
+            return Err(got);
+        }
+        Ok(Self { used: 0, capacity })
+    }
+
+    /// Appends an event; `writes` adds its memory writes.
+    pub fn append(&mut self, header: &EventHeader, body: &Body, writes: impl FnOnce(&mut EventBuilder) -> Result<(), Full>) -> Result<(), Full> {
+        // SAFETY: the log is mapped with `capacity` bytes; only this process writes to it and holds no other reference into it.
+        let tail = unsafe { core::slice::from_raw_parts_mut((arena::EVENT_LOG + self.used) as *mut u8, (self.capacity - self.used) as usize) };
+        let mut builder = EventBuilder::begin(tail, header, body)?;
+        writes(&mut builder)?;
+        self.used += builder.finish() as u64;
+        control().events_used.store(self.used, Ordering::Release);
+        Ok(())
+    }
+}

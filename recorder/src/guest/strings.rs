@@ -1,0 +1,188 @@
+//! String instructions on shared memory: movs, stos, lods, cmps, scas, with or without a repeat prefix.
+//!
+//! They are performed here, a page at most at a time, instead of by the processor. Each piece is an access of its own in the log; all
+//! differences found are events of the one instruction.
+
+use engine::{Flow, Site, read_guest, reg, write_guest};
+use shmem_log::{Kind, LineTicks, Origin, Writer};
+
+use super::end;
+use super::host::{Guest, Recorder, load, store};
+
+const PIECE: usize = 4096;
+const LINES: usize = PIECE / 64 + 1;
+const DIRECTION: u64 = 0x400;
+const STATUS: u64 = 0x8d5;
+const ZERO: u64 = 0x40;
+
+/// What the instruction does with its elements.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Operation {
+    Move,
+    Store,
+    Load,
+    Compare,
+    Scan,
+}
+
+fn operation(site: &Site) -> Option<Operation> {
+    // The opcode byte tells: a4 a5 movs, a6 a7 cmps, aa ab stos, ac ad lods, ae af scas.
+    let mut bytes = [0u8; 15];
+    let length = read_guest(site.pc, &mut bytes[..site.length() as usize]);
+    Some(match bytes[..length].last()? {
+        0xa4 | 0xa5 => Operation::Move,
+        0xa6 | 0xa7 => Operation::Compare,
+        0xaa | 0xab => Operation::Store,
+        0xac | 0xad => Operation::Load,
+        0xae | 0xaf => Operation::Scan,
+        _ => return None,
+    })
+}
+
+pub fn perform(host: &mut Recorder, engine: &mut Guest, site: &Site) -> Flow {
+    let Some(operation) = operation(site) else {
+        return end::stop_unsupported(host, engine, format_args!("an unknown string instruction on shared memory"));
+    };
+    let size = site.size as usize;
+    let repeated = site.instruction.has_rep_prefix() || site.instruction.has_repne_prefix();
+    let start = engine.context().gpr;
+    let mut state = start;
+    let mut rflags = engine.context().rflags;
+    let backwards = rflags & DIRECTION != 0;
+    let step = if backwards { (size as u64).wrapping_neg() } else { size as u64 };
+    let (uses_source, uses_target) =
+        (!matches!(operation, Operation::Store | Operation::Scan), !matches!(operation, Operation::Load));
+    let mut left = if repeated { state[reg::RCX] } else { 1 };
+    while left > 0 {
+        let (source, target) = (state[reg::RSI], state[reg::RDI]);
+        let bulk = matches!(operation, Operation::Move | Operation::Store) && !backwards;
+        let overlapping = operation == Operation::Move && target.wrapping_sub(source) < PIECE as u64;
+        let mut count = if bulk && !overlapping { (left as usize).min(PIECE / size) } else { 1 };
+        if uses_source {
+            count = count.min(host.elements_to_edge(source, size));
+        }
+        if uses_target {
+            count = count.min(host.elements_to_edge(target, size));
+        }
+        if count == 0 {
+            return end::stop_unsupported(host, engine, format_args!("a string element across the edge of a shared mapping"));
+        }
+        let length = count * size;
+        let mut buffer = [0u8; PIECE];
+        let mut other = [0u8; 8];
+        let done = match operation {
+            Operation::Move => host.get(engine, site.pc, source, &mut buffer[..length]) && host.put(engine, site.pc, target, &buffer[..length]),
+            Operation::Store => {
+                let value = state[reg::RAX].to_le_bytes();
+                for element in buffer[..length].chunks_exact_mut(size) {
+                    element.copy_from_slice(&value[..size]);
+                }
+                host.put(engine, site.pc, target, &buffer[..length])
+            }
+            Operation::Load => {
+                let done = host.get(engine, site.pc, source, &mut buffer[..size]);
+                let mut value = state[reg::RAX].to_le_bytes();
+                if size == 4 {
+                    value = [0; 8];
+                }
+                value[..size].copy_from_slice(&buffer[..size]);
+                state[reg::RAX] = u64::from_le_bytes(value);
+                done
+            }
+            Operation::Compare => {
+                let done = host.get(engine, site.pc, source, &mut buffer[..size]) && host.get(engine, site.pc, target, &mut other[..size]);
+                rflags = compare(rflags, &buffer[..size], &other[..size]);
+                done
+            }
+            Operation::Scan => {
+                let done = host.get(engine, site.pc, target, &mut other[..size]);
+                rflags = compare(rflags, &state[reg::RAX].to_le_bytes()[..size], &other[..size]);
+                done
+            }
+        };
+        if !done {
+            return end::stop_unsupported(host, engine, format_args!("a string instruction that faults half-way through shared memory"));
+        }
+        left -= count as u64;
+        if uses_source {
+            state[reg::RSI] = source.wrapping_add(step.wrapping_mul(count as u64));
+        }
+        if uses_target {
+            state[reg::RDI] = target.wrapping_add(step.wrapping_mul(count as u64));
+        }
+        if repeated {
+            state[reg::RCX] = left;
+        }
+        let equal = rflags & ZERO != 0;
+        let ends = matches!(operation, Operation::Compare | Operation::Scan) && equal == site.instruction.has_repne_prefix();
+        if repeated && ends {
+            break;
+        }
+    }
+    let context = engine.context();
+    context.gpr = state;
+    context.rflags = rflags;
+    context.rip += site.length();
+    Flow::Continue
+}
+
+/// The flags of `left - right`.
+fn compare(rflags: u64, left: &[u8], right: &[u8]) -> u64 {
+    let shift = 64 - 8 * left.len() as u32;
+    // At the top of the register the carry, sign, zero and overflow are those of the narrow operands; parity and the auxiliary carry
+    // come from the low byte.
+    let (a, b) = (super::access::word(left), super::access::word(right));
+    let high: u64;
+    let low: u64;
+    // SAFETY: touches registers and the own stack only.
+    unsafe {
+        core::arch::asm!("cmp {0}, {1}", "pushfq", "pop {2}", in(reg) a << shift, in(reg) b << shift, out(reg) high);
+        core::arch::asm!("cmp {0}, {1}", "pushfq", "pop {2}", in(reg) a, in(reg) b, out(reg) low);
+    }
+    const FROM_LOW: u64 = 0x14;
+    rflags & !STATUS | high & STATUS & !FROM_LOW | low & FROM_LOW
+}
+
+impl Recorder {
+    /// How many elements from `address` on lie on one side of a mapping's edge.
+    fn elements_to_edge(&self, address: u64, size: usize) -> usize {
+        if let Some(map) = self.shared.find(address) {
+            return ((map.end - address) as usize) / size;
+        }
+        let next = self.shared.iter().map(|map| map.start).filter(|&start| start > address).min().unwrap_or(u64::MAX);
+        ((next - address) as usize) / size
+    }
+
+    /// Reads guest memory, shared or not; `false` if it cannot be read.
+    fn get(&mut self, engine: &mut Guest, pc: u64, address: u64, buffer: &mut [u8]) -> bool {
+        let Some(map) = self.shared.find(address).copied() else { return read_guest(address, buffer) == buffer.len() };
+        let mut scratch = [LineTicks::default(); LINES];
+        let token = match (map.object, &mut self.log) {
+            (Some(object), Some(log)) => Some(log.begin_wide(Kind::Read, object, map.to_object(address), buffer.len() as u64, &mut scratch)),
+            _ => None,
+        };
+        load(map.to_alias(address), buffer);
+        if let (Some(token), Some(log)) = (token, &mut self.log) {
+            log.commit_wide(token, &mut scratch, Origin::Pc { pc, by_kernel: false }, engine.bbcount(), buffer, &[]);
+        }
+        self.refresh(engine, address, buffer, map.to_known(address))
+    }
+
+    /// Writes guest memory, shared or not; `false` if it cannot be written.
+    fn put(&mut self, engine: &mut Guest, pc: u64, address: u64, bytes: &[u8]) -> bool {
+        let Some(map) = self.shared.find(address).copied() else { return write_guest(address, bytes) == bytes.len() };
+        let mut scratch = [LineTicks::default(); LINES];
+        let token = match (map.object, &mut self.log) {
+            (Some(object), Some(log)) => Some(log.begin_wide(Kind::Write, object, map.to_object(address), bytes.len() as u64, &mut scratch)),
+            _ => None,
+        };
+        store(map.to_alias(address), bytes);
+        store(map.to_known(address), bytes);
+        if let (Some(token), Some(log)) = (token, &mut self.log) {
+            log.commit_wide(token, &mut scratch, Origin::Pc { pc, by_kernel: false }, engine.bbcount(), &[], bytes);
+        }
+        true
+    }
+}
+
+const _: () = assert!(LINES >= Writer::lines(63, PIECE as u64));
