@@ -204,17 +204,8 @@ pub const WRITER_CLOCKS: usize = 32;
 pub const WRITER_CLOCK_SHIFT: usize = 40;
 
 /// Names of the sections in the header's order.
-pub const SECTION_NAMES: [&str; 7] =
-    ["clocks", "recordings", "objects", "mappings", "sites", "block headers", "blocks"];
-const ENTRY_BYTES: [u64; 7] = [
-    8,
-    RECORDING_BYTES,
-    OBJECT_BYTES,
-    MAPPING_BYTES,
-    SITE_BYTES,
-    BLOCK_HEADER_BYTES,
-    BLOCK_BYTES,
-];
+pub const SECTION_NAMES: [&str; 7] = ["clocks", "recordings", "objects", "mappings", "sites", "block headers", "blocks"];
+const ENTRY_BYTES: [u64; 7] = [8, RECORDING_BYTES, OBJECT_BYTES, MAPPING_BYTES, SITE_BYTES, BLOCK_HEADER_BYTES, BLOCK_BYTES];
 
 /// A table in the file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

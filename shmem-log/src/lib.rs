@@ -13,10 +13,15 @@
 //! Where to read on: the bytes of the file are in `docs/shmem-format.md`, why an order that is claimed is the order that the
 //! hardware executed in `docs/log-ordering.md`.
 #![cfg_attr(any(target_os = "none", not(feature = "std")), no_std)]
+// Under loom only the algorithms are built, not the file around them.
+#![cfg_attr(loom, allow(dead_code))]
 
 mod clock;
 pub mod layout;
 mod memory;
+#[cfg(test)]
+mod models;
+mod objects;
 mod ring;
 mod slot;
 mod sync;
@@ -41,9 +46,7 @@ mod writer;
 mod reader;
 
 pub use clock::{ClockIndex, Interval};
-pub use types::{
-    Kind, MappingIndex, ObjectIndex, Origin, Piece, RecordingIndex, RegistryFull, SiteIndex,
-};
+pub use types::{Kind, MappingIndex, ObjectIndex, Origin, Piece, RecordingIndex, RegistryFull, SiteIndex};
 
 #[cfg(not(loom))]
 pub use create::OpenError;
@@ -58,6 +61,6 @@ pub use writer::{LineTicks, MAX_BEGIN_BYTES, Token, WideToken, Writer};
 
 #[cfg(all(feature = "std", not(target_os = "none"), not(loom)))]
 pub use reader::{
-    Access, BlockBuffer, BlockInfo, BlockView, Counts, Cursor, Damage, LineInterval, Mapping, Object,
-    Order, Position, Reader, ReadError, Recording, Site, Unfinished, order,
+    Access, BlockBuffer, BlockInfo, BlockView, Counts, Cursor, Damage, LineInterval, Mapping, Object, Order, Position, ReadError, Reader,
+    Recording, Site, Unfinished, order,
 };

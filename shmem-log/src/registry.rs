@@ -7,6 +7,7 @@
 use crate::layout::*;
 use crate::log::Log;
 use crate::memory::Memory;
+use crate::objects;
 use crate::sync::Ordering;
 use crate::time;
 use crate::types::{Kind, MappingIndex, ObjectIndex, RecordingIndex, RegistryFull, SiteIndex};
@@ -61,15 +62,6 @@ pub struct MappingInfo {
     pub from_bbcount: u64,
 }
 
-/// The key of an object. Exact for devices below 2^24 and inodes below 2^39, a 63-bit hash beyond; never 0.
-pub(crate) const fn object_key(dev: u64, ino: u64) -> u64 {
-    if dev < 1 << 24 && ino < (1 << 39) - 1 {
-        return dev << 39 | (ino + 1);
-    }
-    let mixed = (dev.wrapping_mul(0xff51_afd7_ed55_8ccd) ^ ino).wrapping_mul(0xc4ce_b9fe_1a85_ec53);
-    (mixed ^ mixed >> 29) | 1 << 63
-}
-
 impl Log {
     /// Registers a recording. Fails when the registry is full.
     pub fn register_recording(&self, info: &RecordingInfo) -> Result<RecordingIndex, RegistryFull> {
@@ -107,38 +99,18 @@ impl Log {
     /// A file that is deleted and another that later gets its inode number are one object here.
     pub fn register_object(&self, info: &ObjectInfo) -> Result<ObjectIndex, RegistryFull> {
         let section = self.layout.objects();
-        let key = object_key(info.dev, info.ino);
-        let home = key.wrapping_mul(CLOCK_HASH) >> 40;
-        for probe in 0..section.count {
-            let index = (home + probe) % section.count.max(1);
-            let entry = section.offset + index * OBJECT_BYTES;
-            self.prepare(entry, OBJECT_BYTES);
-            // Relaxed: the key alone says whose the entry is (I2).
-            let found = match self.word(entry + OBJ_KEY).compare_exchange(0, key, Ordering::Relaxed, Ordering::Relaxed) {
-                Ok(_) => {
-                    self.put(entry + OBJ_DEV, info.dev);
-                    self.put(entry + OBJ_INO, info.ino);
-                    let length = self.put_bytes(entry + OBJ_NAME, info.name, OBJ_NAME_MAX);
-                    self.put(entry + OBJ_NAME_LEN, length);
-                    self.publish(entry + OBJ_STATE, ENTRY_READY);
-                    true
-                }
-                Err(found) => found == key && self.is_object(entry, info),
-            };
-            if found {
-                self.word(entry + OBJ_SIZE).fetch_max(info.size, Ordering::Relaxed);
-                return ObjectIndex::new(index as u32 + 1).ok_or_else(|| self.refuse(section.count, 1, "objects"));
-            }
-        }
-        Err(self.refuse(section.count, 1, "objects"))
-    }
-
-    /// Whether the entry, whose key matches, is that object: certain for exact keys, for hashes as soon as it is complete.
-    fn is_object(&self, entry: u64, info: &ObjectInfo) -> bool {
-        // Acquire: [publish-entry]
-        let ready = self.word(entry + OBJ_STATE).load(Ordering::Acquire) == ENTRY_READY;
-        let get = |at| self.word(entry + at).load(Ordering::Relaxed);
-        !ready || get(OBJ_DEV) == info.dev && get(OBJ_INO) == info.ino
+        let table = self.address(section);
+        let prepare = |at: usize| self.prepare((at - self.base()) as u64, OBJECT_BYTES);
+        let fill = |at: usize| {
+            let entry = (at - self.base()) as u64;
+            let length = self.put_bytes(entry + OBJ_NAME, info.name, OBJ_NAME_MAX);
+            self.put(entry + OBJ_NAME_LEN, length);
+        };
+        let index = objects::register(&self.memory, table, section.count, info.dev, info.ino, prepare, fill);
+        let object = index.and_then(|index| ObjectIndex::new(index as u32 + 1));
+        let object = object.ok_or_else(|| self.refuse(section.count, 1, "objects"))?;
+        self.set_object_size(object, info.size);
+        Ok(object)
     }
 
     /// Notes that an object has grown to `size` bytes.
@@ -202,8 +174,7 @@ impl Log {
     /// Offset of a recording's entry in the file.
     pub(crate) fn recording_entry(&self, recording: RecordingIndex) -> Option<u64> {
         let section = self.layout.recordings();
-        (u64::from(recording.get()) < section.count)
-            .then(|| section.offset + u64::from(recording.get()) * RECORDING_BYTES)
+        (u64::from(recording.get()) < section.count).then(|| section.offset + u64::from(recording.get()) * RECORDING_BYTES)
     }
 
     /// Takes the next entry of a table; `which` counts refusals.

@@ -14,7 +14,8 @@
 //! laps wakes up in a block that is still its own, and one that dies costs the log this one block, which shows its last accesses.
 //! I2. A record is committed by the last store to it, of its commit word, which is never 0; claiming zeroes the block.
 //! I3. The tickets of a writer's blocks increase, and so do the tickets that a block goes through.
-//! I4. Nothing here waits. A claim gives up after two laps, and then records are counted as dropped until a block is free again.
+//! I4. Nothing here waits. A claim gives up after two laps, and then records are counted as dropped until a block is free again. There
+//! are twice as many blocks as recordings, so that this takes more writers than recordings or a full disk.
 use crate::clock;
 use crate::layout::*;
 use crate::memory::Memory;
@@ -22,8 +23,9 @@ use crate::slot::{Commit, place};
 use crate::sync::{Ordering, fence};
 use crate::types::Kind;
 
-/// After a claim found nothing, how many records are dropped before the next try: a lap of a full ring is not cheap.
-const DROPS_BETWEEN_TRIES: u64 = 1024;
+/// After a claim found nothing, how many records are dropped at most before the next try: a lap of a full ring is not cheap. The
+/// first tries follow closely.
+const MAX_DROPS_BETWEEN_TRIES: u64 = 1024;
 
 pub(crate) const fn state_word(ticket: u64, recording: u32, state: u64) -> u64 {
     ticket << 18 | (recording as u64 & 0xffff) << 2 | state
@@ -65,6 +67,7 @@ pub(crate) struct Appender<M: Memory> {
     first_record: u64,
     dropped: u64,
     try_again_at: u64,
+    patience: u64,
     /// Where the recording's counts are published.
     appended_at: usize,
     dropped_at: usize,
@@ -97,6 +100,7 @@ impl<M: Memory> Appender<M> {
             first_record,
             dropped,
             try_again_at: 0,
+            patience: 1,
             appended_at,
             dropped_at,
         }
@@ -196,9 +200,11 @@ impl<M: Memory> Appender<M> {
     fn next_block(&mut self) -> bool {
         self.release();
         let Some(owned) = self.claim() else {
-            self.try_again_at = self.dropped + DROPS_BETWEEN_TRIES;
+            self.try_again_at = self.dropped + self.patience;
+            self.patience = (self.patience * 2).min(MAX_DROPS_BETWEEN_TRIES);
             return false;
         };
+        self.patience = 1;
         self.cursor = owned.start;
         self.limit = owned.start + (M::SLOTS - 2) * SLOT_BYTES as usize;
         self.owned = Some(owned);

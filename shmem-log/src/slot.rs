@@ -34,10 +34,7 @@ pub(crate) struct LongHead {
 
 impl LongHead {
     pub const fn word(self) -> u64 {
-        self.len
-            | (self.kind_bits as u64) << LONG_KIND_BITS
-            | self.flags << LONG_FLAGS_BITS
-            | (self.total as u64) << LONG_TOTAL_BITS
+        self.len | (self.kind_bits as u64) << LONG_KIND_BITS | self.flags << LONG_FLAGS_BITS | (self.total as u64) << LONG_TOTAL_BITS
     }
 
     pub const fn from_word(word: u64) -> LongHead {
@@ -88,10 +85,9 @@ mod tests {
 
     #[test]
     fn words_round_trip_at_their_limits() {
-        for commit in [
-            Commit { site: 1, shape: SHAPE_SINGLE, delta: 0 },
-            Commit { site: SITE_MASK as u32, shape: SHAPE_MARK, delta: u32::MAX },
-        ] {
+        for commit in
+            [Commit { site: 1, shape: SHAPE_SINGLE, delta: 0 }, Commit { site: SITE_MASK as u32, shape: SHAPE_MARK, delta: u32::MAX }]
+        {
             assert_eq!(Commit::from_word(commit.word()), commit);
             assert_ne!(commit.word(), 0);
         }

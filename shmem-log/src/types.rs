@@ -69,7 +69,7 @@ index!(
 );
 index!(
     /// An instrumented instruction (pc, kind, length); 0 names none.
-    SiteIndex: 1..=(1 << 30) - 1
+    SiteIndex: 1..=0x3fff_ffff
 );
 
 /// Where an access comes from, for the forms of commit that do not need a registered site.

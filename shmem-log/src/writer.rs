@@ -228,29 +228,14 @@ impl Writer {
 
     /// [`Writer::begin`] for an access of any length, a system call's say. `scratch` must have [`Writer::lines`] entries, else
     /// the access is dropped.
-    pub fn begin_wide(
-        &mut self,
-        kind: Kind,
-        object: ObjectIndex,
-        offset: u64,
-        len: u64,
-        scratch: &mut [LineTicks],
-    ) -> WideToken {
+    pub fn begin_wide(&mut self, kind: Kind, object: ObjectIndex, offset: u64, len: u64, scratch: &mut [LineTicks]) -> WideToken {
         let place = Log::place(object, offset);
         let form = begin_lines(&mut self.core, kind, place, len, scratch);
         WideToken { place, len, kind, form }
     }
 
     /// [`Writer::commit_bytes`] for [`Writer::begin_wide`], with the same scratch space.
-    pub fn commit_wide(
-        &mut self,
-        token: WideToken,
-        scratch: &mut [LineTicks],
-        origin: Origin,
-        bbcount: u64,
-        seen: &[u8],
-        written: &[u8],
-    ) {
+    pub fn commit_wide(&mut self, token: WideToken, scratch: &mut [LineTicks], origin: Origin, bbcount: u64, seen: &[u8], written: &[u8]) {
         let WideToken { place, len, kind, form } = token;
         match form {
             Form::Nothing => {}
@@ -372,15 +357,7 @@ impl Long<'_> {
         }
     }
 
-    fn append_piece<M: Memory>(
-        &self,
-        core: &mut Appender<M>,
-        ticks: &[LineTicks],
-        total: u64,
-        done: u64,
-        len: u64,
-        flags: u64,
-    ) {
+    fn append_piece<M: Memory>(&self, core: &mut Appender<M>, ticks: &[LineTicks], total: u64, done: u64, len: u64, flags: u64) {
         let offset = self.place & OFFSET_MASK;
         let at = offset + done;
         let shape = LongShape::new(at, len, self.kind);

@@ -1,8 +1,8 @@
 //! Going through all accesses of a snapshot by position.
+use super::Reader;
 use super::access::{Access, Position};
 use super::block::{BlockBuffer, BlockView};
 use super::error::ReadError;
-use super::Reader;
 
 /// A place between two records. [`Cursor::next`] returns the one behind it and moves on, [`Cursor::previous`] the one before
 /// it and moves back; both skip blocks that were overwritten since the snapshot and count what was in them.

@@ -70,8 +70,7 @@ impl Reader {
         file.read("header", 0, &mut bytes)?;
         let mut words = [0; FIXED_WORDS];
         words.iter_mut().enumerate().for_each(|(index, to)| *to = word(&bytes, index as u64 * 8));
-        let header = Header::check(&words, &layout)
-            .map_err(|error| ReadError::Header { path: file.path.clone(), error })?;
+        let header = Header::check(&words, &layout).map_err(|error| ReadError::Header { path: file.path.clone(), error })?;
         let mut reader = Reader {
             clock_shift: layout.clock_shift(),
             file,
@@ -227,11 +226,7 @@ impl Reader {
     /// Reads a block of the snapshot into `buffer`. None if it was overwritten since.
     ///
     /// Errors say that the file cannot be read, or that a record's extent makes no sense and what follows it is unreadable.
-    pub fn load<'a>(
-        &'a self,
-        info: &'a BlockInfo,
-        buffer: &'a mut BlockBuffer,
-    ) -> Result<Option<BlockView<'a>>, ReadError> {
+    pub fn load<'a>(&'a self, info: &'a BlockInfo, buffer: &'a mut BlockBuffer) -> Result<Option<BlockView<'a>>, ReadError> {
         let offset = self.block_offset(info.index);
         self.file.read("blocks", offset, &mut buffer.bytes)?;
         let header = self.layout.block_headers().offset + info.index * BLOCK_HEADER_BYTES;

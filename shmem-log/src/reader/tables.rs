@@ -157,7 +157,7 @@ pub(super) fn objects(file: &LogFile, section: Section) -> Result<Vec<Object>, R
         } else {
             (0, 0, 0)
         };
-        if ready && crate::registry::object_key(dev, ino) != key {
+        if ready && crate::objects::key(dev, ino) != key {
             let expected = format!("the key of device {dev:#x}, inode {ino}");
             return Err(file.damaged(Damage::new("key of an object", offset, expected, key)));
         }
@@ -168,12 +168,7 @@ pub(super) fn objects(file: &LogFile, section: Section) -> Result<Vec<Object>, R
     Ok(all)
 }
 
-pub(super) fn mappings(
-    file: &LogFile,
-    section: Section,
-    recordings: &[Recording],
-    objects: &[Object],
-) -> Result<Vec<Mapping>, ReadError> {
+pub(super) fn mappings(file: &LogFile, section: Section, recordings: &[Recording], objects: &[Object]) -> Result<Vec<Mapping>, ReadError> {
     let count = taken(file, HDR_MAPPINGS_CURSOR, "mappings cursor", section)?;
     let mut all = Vec::new();
     file.entries("mappings", section.offset, MAPPING_BYTES, count, |offset, entry| {
