@@ -42,16 +42,14 @@ pub fn run_build(workspace: &Workspace) -> Result<()> {
     lock.lock().context("cannot lock the stage")?;
 
     let mut staged: Vec<Staged> = Vec::new();
-    if let Some(archive) = guest_library(workspace, "recorder")? {
-        let shared = link_shared(&archive, &workspace.root.join("recorder/undolr.map"), &work)?;
-        let library = link_archive(&archive, &shared, &work)?;
-        staged.push((shared, "lib/libundolr.so".into(), EXECUTABLE));
-        staged.push((library, "lib/libundolr.a".into(), DATA));
-        staged.push((pkg_config(workspace, &work)?, "lib/pkgconfig/undolr.pc".into(), DATA));
-    }
-    if let Some(archive) = guest_library(workspace, "replay-guest")? {
-        staged.push((link_replay_guest(&archive, &work)?, "libexec/undo/replay-guest".into(), EXECUTABLE));
-    }
+    let recorder = guest_library(workspace, "recorder")?;
+    let shared = link_shared(&recorder, &workspace.root.join("recorder/undolr.map"), &work)?;
+    let library = link_archive(&recorder, &shared, &work)?;
+    staged.push((shared, "lib/libundolr.so".into(), EXECUTABLE));
+    staged.push((library, "lib/libundolr.a".into(), DATA));
+    staged.push((pkg_config(workspace, &work)?, "lib/pkgconfig/undolr.pc".into(), DATA));
+    let replay_guest = link_replay_guest(&guest_library(workspace, "replay-guest")?, &work)?;
+    staged.push((replay_guest, "libexec/undo/replay-guest".into(), EXECUTABLE));
     staged.extend(host_programs(workspace)?);
     staged.extend(tree(&workspace.root.join("include"), "include", &["h"])?);
     staged.extend(tree(&workspace.root.join("udb-ext/python"), "share/undo/python", &[])?);
@@ -59,21 +57,13 @@ pub fn run_build(workspace: &Workspace) -> Result<()> {
     stage(&workspace.stage(), &staged)
 }
 
-/// Builds a guest crate as a static library; `None` as long as the crate is not `no_std`, that is, not written.
-fn guest_library(workspace: &Workspace, package: &str) -> Result<Option<PathBuf>> {
-    if !is_guest_crate(workspace, package)? {
-        eprintln!("xtask: {package} is not a no_std crate yet: left out");
-        return Ok(None);
-    }
+/// Builds a guest crate as a static library.
+fn guest_library(workspace: &Workspace, package: &str) -> Result<PathBuf> {
     run(guest_cargo()
         .args(["rustc", "--quiet", "--lib", "--release", "--crate-type", "staticlib", "--target", GUEST_TARGET, "-p", package])
         .current_dir(&workspace.root))?;
     let name = format!("lib{}.a", package.replace('-', "_"));
-    Ok(Some(workspace.target.join(GUEST_TARGET).join("release").join(name)))
-}
-
-pub fn is_guest_crate(workspace: &Workspace, package: &str) -> Result<bool> {
-    Ok(read(&workspace.package(package)?.dir.join("src/lib.rs"))?.contains("no_std"))
+    Ok(workspace.target.join(GUEST_TARGET).join("release").join(name))
 }
 
 fn link_shared(archive: &Path, map: &Path, work: &Path) -> Result<PathBuf> {

@@ -23,7 +23,6 @@ pub struct Workspace {
 pub struct Package {
     pub name: String,
     pub version: String,
-    pub dir: PathBuf,
     /// Names of its programs.
     pub bins: Vec<String>,
     /// Names of the packages of this workspace it uses; those only its tests use are left out.
@@ -38,10 +37,6 @@ impl Workspace {
         Ok(Workspace { root: path(&metadata["workspace_root"])?, target: path(&metadata["target_directory"])?, packages })
     }
 
-    pub fn package(&self, name: &str) -> Result<&Package> {
-        self.packages.iter().find(|package| package.name == name).with_context(|| format!("no package {name} in the workspace"))
-    }
-
     /// The tree that `make install` copies.
     pub fn stage(&self) -> PathBuf {
         self.target.join("stage")
@@ -50,13 +45,11 @@ impl Workspace {
 
 impl Package {
     fn from_metadata(package: &Value) -> Result<Package> {
-        let manifest = path(&package["manifest_path"])?;
         let is_bin = |target: &&Value| array(&target["kind"]).any(|kind| kind == "bin");
         let is_own = |dependency: &&Value| dependency["path"].is_string() && dependency["kind"] != "dev";
         Ok(Package {
             name: string(&package["name"])?,
             version: string(&package["version"])?,
-            dir: manifest.parent().context("manifest without a directory")?.to_owned(),
             bins: array(&package["targets"]).filter(is_bin).map(|target| string(&target["name"])).collect::<Result<_>>()?,
             uses: array(&package["dependencies"]).filter(is_own).map(|d| string(&d["name"])).collect::<Result<_>>()?,
         })

@@ -10,7 +10,7 @@ mod length;
 
 use anyhow::Result;
 
-use crate::build::{is_guest_crate, run_build};
+use crate::build::run_build;
 use crate::layers::Tally;
 use crate::workspace::{GUEST_TARGET, Workspace, cargo, guest_cargo, run};
 
@@ -54,14 +54,12 @@ fn lint_host(workspace: &Workspace) -> Result<()> {
 }
 
 fn lint_guest(workspace: &Workspace) -> Result<()> {
+    let mut clippy = guest_cargo();
+    clippy.args(["clippy", "--quiet", "--keep-going", "--lib", "--target", GUEST_TARGET]).current_dir(&workspace.root);
     for package in GUEST_CRATES {
-        if is_guest_crate(workspace, package)? {
-            run(guest_cargo()
-                .args(["clippy", "--quiet", "--lib", "--target", GUEST_TARGET, "-p", package, "--", "-D", "warnings"])
-                .current_dir(&workspace.root))?;
-        }
+        clippy.args(["-p", package]);
     }
-    Ok(())
+    run(clippy.args(["--", "-D", "warnings"]))
 }
 
 /// On what is linked, since the archives hold support routines of the compiler that nothing of ours calls.
