@@ -85,7 +85,7 @@ pub(in crate::syscalls) static PRCTL: CommandSet = CommandSet {
         command(77, &[]),                                                   // TIMER_CREATE_RESTORE_IDS
         command(78, &[]),                                                   // FUTEX_HASH
         command(0x4155_5856, &[out(1, Ret(2))]),                            // GET_AUXV
-        command(0x5356_4d41, &[input(4, CString(80))]).class(Memory),       // SET_VMA: names a range
+        command(0x5356_4d41, &[input(4, CString(80))]),                     // SET_VMA: names a range
         command(0x5961_6d61, &[]),                                          // SET_PTRACER
     ],
     otherwise: Otherwise::Unknown,

@@ -16,7 +16,7 @@ pub(super) const CALLS: &[Spec] = &[
     row!(__NR_mremap, Memory, NONE, []),
     row!(__NR_msync, Memory, NONE, []),
     // A range with holes is answered as far as the hole.
-    row!(__NR_mincore, Memory, NONE, [out(2, Pages(1)).on(On::SuccessOr(ENOMEM))]),
+    row!(__NR_mincore, Plain, NONE, [out(2, Pages(1)).on(On::SuccessOr(ENOMEM))]),
     row!(__NR_madvise, Memory, NONE, []),
     row!(__NR_mlock, Memory, NONE, []),
     row!(__NR_munlock, Memory, NONE, []),
