@@ -6,6 +6,7 @@
 #[cfg(target_os = "none")]
 extern crate alloc;
 
+pub mod launch;
 pub mod syscalls;
 
 #[cfg(target_os = "none")]

@@ -102,6 +102,8 @@ global_asm!(
     "jmp undo_api_start_native",
     ".size undolr_recording_start, . - undolr_recording_start",
     // Maps the area; then fills the context as it is to be when this function has returned 0, and starts on the engine's stack.
+    ".global undo_api_start_native",
+    ".hidden undo_api_start_native",
     "undo_api_start_native:",
     "push rdi",
     "call undo_api_prepare",
@@ -367,12 +369,24 @@ fn perform(state: &mut State, index: u64, args: &[u64]) -> i64 {
     }
 }
 
-/// A path in guest memory, as it is.
+/// A path in guest memory, as it is. Never looks at a page behind its end: outside a recording nobody catches the fault.
 fn raw_path(address: u64) -> Option<Path> {
     let mut bytes = [0u8; Path::MAX];
-    let got = if address == 0 { 0 } else { read_guest(address, &mut bytes) };
-    let length = bytes[..got].iter().position(|&byte| byte == 0)?;
-    Path::new(&bytes[..length])
+    let mut filled = 0;
+    while address != 0 && filled < bytes.len() {
+        let at = address + filled as u64;
+        let to_page_end = 4096 - (at % 4096) as usize;
+        let piece = to_page_end.min(bytes.len() - filled);
+        let got = read_guest(at, &mut bytes[filled..filled + piece]);
+        if let Some(end) = bytes[filled..filled + got].iter().position(|&byte| byte == 0) {
+            return Path::new(&bytes[..filled + end]);
+        }
+        if got < piece {
+            break;
+        }
+        filled += piece;
+    }
+    None
 }
 
 /// A path in guest memory, made absolute.

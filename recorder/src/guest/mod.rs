@@ -19,6 +19,7 @@ mod frames;
 mod host;
 mod maps;
 mod message;
+mod preload;
 mod shared;
 mod signals;
 mod snapshot;

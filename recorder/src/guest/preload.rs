@@ -1,0 +1,105 @@
+//! How `live-record` gets into a program: this library is preloaded, and its constructor starts recording if the environment says so.
+//!
+//! The environment names the process that is meant, so that wrappers and children run natively; our variables and our entry in
+//! LD_PRELOAD are taken out before the program sees them.
+
+use core::arch::global_asm;
+use core::ffi::{CStr, c_char};
+
+use super::state::{self, OnFork, Path, State};
+use crate::launch::{self, Variable};
+use engine::sys;
+
+global_asm!(
+    ".pushsection .init_array, \"aw\"",
+    ".p2align 3",
+    ".quad undo_preload_constructor",
+    ".popsection",
+    // (argc, argv, envp)
+    "undo_preload_constructor:",
+    "sub rsp, 8",
+    "mov rdi, rdx",
+    "call undo_preload_wanted",
+    "add rsp, 8",
+    "test eax, eax",
+    "jz 2f",
+    "xor edi, edi",
+    "jmp undo_api_start_native",
+    "2: ret",
+);
+
+/// Reads our variables, removes them, and says whether to start.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn undo_preload_wanted(environment: *mut *mut c_char) -> bool {
+    if environment.is_null() {
+        return false;
+    }
+    // SAFETY: the loader passes the process's environment, a null-terminated array.
+    let entries = unsafe {
+        let mut length = 0;
+        while !(*environment.add(length)).is_null() {
+            length += 1;
+        }
+        core::slice::from_raw_parts_mut(environment, length + 1)
+    };
+    let text = |entry: *mut c_char| {
+        // SAFETY: entries of the environment are strings.
+        unsafe { CStr::from_ptr(entry) }.to_bytes()
+    };
+    let present = entries.iter().any(|&entry| !entry.is_null() && text(entry).starts_with(launch::PREFIX.as_bytes()));
+    if !present {
+        return false;
+    }
+    let Ok(state) = state::get() else { return false };
+    let mut wanted = false;
+    let mut kept = 0;
+    for index in 0..entries.len() {
+        let entry = entries[index];
+        if !entry.is_null() {
+            if let Some(setting) = text(entry).strip_prefix(launch::PREFIX.as_bytes()) {
+                wanted |= apply(state, setting);
+                continue;
+            }
+            if let Some(list) = text(entry).strip_prefix(b"LD_PRELOAD=") {
+                // Ours is the first.
+                match list.iter().position(|&byte| byte == b':') {
+                    None => continue,
+                    // SAFETY: rewrites the entry in place with a shorter string: the rest of the list.
+                    Some(colon) => unsafe {
+                        let to = entry.add("LD_PRELOAD=".len());
+                        core::ptr::copy(to.add(colon + 1), to, list.len() - colon);
+                    },
+                }
+            }
+        }
+        entries[kept] = entry;
+        kept += 1;
+    }
+    wanted
+}
+
+/// Takes over one setting; `true` if it says that this process is the one.
+fn apply(state: &mut State, setting: &[u8]) -> bool {
+    let Some(equals) = setting.iter().position(|&byte| byte == b'=') else { return false };
+    let (name, value) = (&setting[..equals], &setting[equals + 1..]);
+    let number = core::str::from_utf8(value).ok().and_then(|text| text.parse::<u64>().ok());
+    let path = || Path::new(value).unwrap_or(Path::empty());
+    match Variable::from_name(name) {
+        Some(Variable::Pid) => return number == Some(sys::getpid() as u64),
+        Some(Variable::File) => state.save_path = path(),
+        Some(Variable::ShmemLog) => state.access_log_path = path(),
+        Some(Variable::ShmemLogSize) => state.access_log_bytes = number.unwrap_or(0),
+        Some(Variable::EventLogSize) => state.event_log_bytes = number.filter(|&bytes| bytes != 0).unwrap_or(state.event_log_bytes).min(state::EVENT_LOG_MAX),
+        Some(Variable::OnFork) => {
+            state.on_fork = match value {
+                b"child" => OnFork::Child,
+                b"both" => OnFork::Both,
+                _ => OnFork::Parent,
+            }
+        }
+        Some(Variable::Quiet) => state.quiet = number == Some(1),
+        Some(Variable::SaveOnError) => state.save_on_error_only = number == Some(1),
+        None => {}
+    }
+    false
+}
