@@ -1,9 +1,13 @@
 //! One debugger, one recording: from the first packet until the pipe closes.
+//!
+//! An interrupt may come while nothing runs: gdb sends it as soon as the user asks, which can be just before the program resumes. So
+//! one that has stopped no search stops the next, as gdb's own server does.
 
 use std::io::{Read, Write};
 
+use gdbstub::common::Signal;
 use gdbstub::stub::state_machine::GdbStubStateMachine;
-use gdbstub::stub::{DisconnectReason, GdbStub};
+use gdbstub::stub::{DisconnectReason, GdbStub, MultiThreadStopReason};
 use replayer::Cancel;
 
 use crate::connection::{Incoming, Pipe, spawn_reader};
@@ -20,12 +24,15 @@ pub fn serve(opened: Opened, input: impl Read + Send + 'static, output: impl Wri
     let incoming = spawn_reader(input, cancel.clone());
     let stub = GdbStub::builder(Pipe::new(output)).packet_buffer_size(PACKET_SIZE).build()?;
     let mut machine = stub.run_state_machine(&mut debuggee)?;
+    // A search was stopped by an interrupt that is still to come in its place among the packets.
+    let mut spent = false;
     loop {
         machine = match machine {
             GdbStubStateMachine::Idle(idle) => match incoming.recv() {
-                // Nothing runs: the interrupt came too late for the search that it was meant for, which has stopped by itself.
                 Ok(Incoming::Interrupt) => {
-                    cancel.reset();
+                    if !std::mem::take(&mut spent) {
+                        cancel.cancel();
+                    }
                     idle.into()
                 }
                 Ok(Incoming::Byte(byte)) => idle.incoming_data(&mut debuggee, byte)?,
@@ -33,6 +40,10 @@ pub fn serve(opened: Opened, input: impl Read + Send + 'static, output: impl Wri
             },
             GdbStubStateMachine::Running(mut running) => {
                 let reason = debuggee.run();
+                if cancel.is_cancelled() && is_interrupt(&reason) {
+                    cancel.reset();
+                    spent = true;
+                }
                 if let Some(complaint) = &debuggee.complaint {
                     running.borrow_conn().say(&format!("udb: {complaint}\n"))?;
                 }
@@ -40,7 +51,7 @@ pub fn serve(opened: Opened, input: impl Read + Send + 'static, output: impl Wri
             }
             GdbStubStateMachine::CtrlCInterrupt(interrupt) => {
                 // Interrupts never reach gdbstub; the reader takes them out.
-                interrupt.interrupt_handled(&mut debuggee, None::<gdbstub::stub::MultiThreadStopReason<u64>>)?
+                interrupt.interrupt_handled(&mut debuggee, None::<MultiThreadStopReason<u64>>)?
             }
             GdbStubStateMachine::Disconnected(disconnected) => match disconnected.get_reason() {
                 DisconnectReason::Disconnect
@@ -50,4 +61,8 @@ pub fn serve(opened: Opened, input: impl Read + Send + 'static, output: impl Wri
             },
         };
     }
+}
+
+fn is_interrupt(reason: &MultiThreadStopReason<u64>) -> bool {
+    matches!(reason, MultiThreadStopReason::SignalWithThread { signal: Signal::SIGINT, .. })
 }

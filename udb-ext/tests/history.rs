@@ -22,8 +22,20 @@ fn loading_shows_the_start() {
 #[test]
 fn breakpoints_and_steps_go_both_ways() {
     let run = walk(&[
-        "break square", "continue", "continue", "print x", "finish", "next", "reverse-next", "reverse-step", "delete 1", "stepi",
-        "reverse-stepi", "tbreak square if x == 4", "continue", "print x",
+        "break square",
+        "continue",
+        "continue",
+        "print x",
+        "finish",
+        "next",
+        "reverse-next",
+        "reverse-step",
+        "delete 1",
+        "stepi",
+        "reverse-stepi",
+        "tbreak square if x == 4",
+        "continue",
+        "print x",
     ]);
     run.status(0).shows(&[
         "Breakpoint 1, square (x=1) at …walk.c:17",
@@ -45,7 +57,12 @@ fn breakpoints_and_steps_go_both_ways() {
 #[test]
 fn reverse_finish_comes_to_the_call() {
     let run = walk(&["break square", "continue", "delete", "reverse-finish", "stepi", "stepi 3", "bt"]);
-    run.status(0).shows(&["0x… in main () at …walk.c:26", "26\t        total += square(i);", "#0  square (x=1) at …", "#1  0x… in main () at …"]);
+    run.status(0).shows(&[
+        "0x… in main () at …walk.c:26",
+        "26\t        total += square(i);",
+        "#0  square (x=1) at …",
+        "#1  0x… in main () at …",
+    ]);
 }
 
 #[test]
@@ -77,7 +94,12 @@ fn a_watchpoint_is_right_after_a_jump() {
 #[test]
 fn large_and_reading_watchpoints_work() {
     let run = walk(&["break main", "continue", "next", "delete", "watch *shared", "rwatch counter", "continue", "continue"]);
-    run.status(0).shows(&["Hardware watchpoint 2: *shared", "Hardware read watchpoint 3: counter", "Hardware read watchpoint 3: counter", "Value = 0"]);
+    run.status(0).shows(&[
+        "Hardware watchpoint 2: *shared",
+        "Hardware read watchpoint 3: counter",
+        "Hardware read watchpoint 3: counter",
+        "Value = 0",
+    ]);
     run.shows(&["Hardware watchpoint 2: *shared", "Old value = {first = 0, second = 0, …", "New value = {first = 1, second = 0, …"]);
 }
 
@@ -118,8 +140,21 @@ fn the_end_is_announced_as_users_know_it() {
 #[test]
 fn undo_and_redo_follow_every_movement() {
     let run = walk(&[
-        "break square", "continue", "ugo end", "ugo undo", "print $_undo_time == $_undo_time_min", "ugo undo", "print $_undo_time == $_undo_time_min",
-        "ugo redo", "bt 1", "ugo redo", "print $_undo_time == $_undo_time_max", "ugo redo", "ugo undo", "ugo undo", "ugo undo",
+        "break square",
+        "continue",
+        "ugo end",
+        "ugo undo",
+        "print $_undo_time == $_undo_time_min",
+        "ugo undo",
+        "print $_undo_time == $_undo_time_min",
+        "ugo redo",
+        "bt 1",
+        "ugo redo",
+        "print $_undo_time == $_undo_time_max",
+        "ugo redo",
+        "ugo undo",
+        "ugo undo",
+        "ugo undo",
     ]);
     run.status(1).shows(&[
         "udb: Have reached end of recorded history.",
@@ -137,14 +172,32 @@ fn undo_and_redo_follow_every_movement() {
 
 #[test]
 fn bookmarks_keep_times() {
-    let run = walk(&["break square", "continue", "ubookmark here", "ugo end", "ugo bookmark here", "uinfo bookmarks", "info bookmarks", "ugo bookmark there"]);
+    let run = walk(&[
+        "break square",
+        "continue",
+        "ubookmark here",
+        "ugo end",
+        "ugo bookmark here",
+        "uinfo bookmarks",
+        "info bookmarks",
+        "ugo bookmark there",
+    ]);
     run.status(1).shows_block(&["  Name    Time", "  ------  …", "* here    …:0x…"]);
     run.shows(&["square (x=1) at …walk.c:17", "no bookmark \"there\" (there are: here)"]);
 }
 
 #[test]
 fn times_are_absolute_or_relative_or_wrong() {
-    let run = walk(&["ugo time +10", "uinfo time", "ugo time -3", "uinfo time", "ugo time $_undo_time_max", "uinfo time", "ugo time 1,0", "uinfo time"]);
+    let run = walk(&[
+        "ugo time +10",
+        "uinfo time",
+        "ugo time -3",
+        "uinfo time",
+        "ugo time $_undo_time_max",
+        "uinfo time",
+        "ugo time 1,0",
+        "uinfo time",
+    ]);
     run.status(0).shows(&["Current time is: 11 (…", "Current time is: 8 (…", "Current time is: …", "Current time is: 10 (…"]);
     let run = walk(&["ugo time x", "ugo time 99999999", "ugo time 5:0x1", "ugo time", "uinfo time"]);
     run.status(1).shows(&[
@@ -159,8 +212,16 @@ fn times_are_absolute_or_relative_or_wrong() {
 #[test]
 fn events_are_listed_and_visited() {
     let run = walk(&[
-        "uinfo events name == 'write'", "uinfo events -l 1", "ugo event next name == 'write'", "uinfo events -a now -b +1", "ugo event prev", "ugo event nme == 1",
-        "ugo event 1 +", "ugo event prev name == 'write'", "info event-stats", "uinfo event-log-size",
+        "uinfo events name == 'write'",
+        "uinfo events -l 1",
+        "ugo event next name == 'write'",
+        "uinfo events -a now -b +1",
+        "ugo event prev",
+        "ugo event nme == 1",
+        "ugo event 1 +",
+        "ugo event prev name == 'write'",
+        "info event-stats",
+        "uinfo event-log-size",
     ]);
     run.status(1).shows(&[
         "time=…:0x…: write. result=0x6 size=80.",
@@ -179,18 +240,44 @@ fn events_are_listed_and_visited() {
 
 #[test]
 fn last_finds_changes_without_hitting_breakpoints() {
-    let run = walk(&["ugo end", "break square", "watch counter", "last total", "last", "last -f", "last nosuch", "last 3", "last -f total", "ugo start", "last total"]);
+    let run = walk(&[
+        "ugo end",
+        "break square",
+        "watch counter",
+        "last total",
+        "last",
+        "last -f",
+        "last nosuch",
+        "last 3",
+        "last -f total",
+        "ugo start",
+        "last total",
+    ]);
     run.status(1).shows_block(&["    total", "", "Was = 30", "Now = 55", "", "0x… in main () at …walk.c:26"]);
     run.shows_block(&["    total", "", "Was = 14", "Now = 30", ""]);
-    run.shows(&["nosuch: No symbol \"nosuch\" in current context.", "3 is not in memory, so it has no history; name a variable", "total does not change before that in the recorded history"]);
+    run.shows(&[
+        "nosuch: No symbol \"nosuch\" in current context.",
+        "3 is not in memory, so it has no history; name a variable",
+        "total does not change before that in the recorded history",
+    ]);
     run.hides("Breakpoint 1, ").hides("Program received signal SIGTRAP, Trace/breakpoint trap.\n0x");
 }
 
 #[test]
 fn shared_memory_is_marked() {
     let run = walk(&[
-        "break walk.c:29", "continue", "print shared->first", "print shared->second", "print *shared", "print/x shared->first", "print total", "print $1",
-        "print &shared->second", "print shared->first + 1", "print -pretty -- total", "print",
+        "break walk.c:29",
+        "continue",
+        "print shared->first",
+        "print shared->second",
+        "print *shared",
+        "print/x shared->first",
+        "print total",
+        "print $1",
+        "print &shared->second",
+        "print shared->first + 1",
+        "print -pretty -- total",
+        "print",
     ]);
     run.status(0).shows(&[
         "$1 = 55 <stale>",
@@ -221,15 +308,31 @@ fn history_is_read_only_and_says_so() {
 
 #[test]
 fn registers_of_all_kinds_are_shown() {
-    let run = walk(&["break square", "continue", "info registers rip", "print $fs_base != 0", "print $xmm0.uint128", "print $ymm15.v8_int32", "print $mxcsr", "print $st0", "print $cs"]);
+    let run = walk(&[
+        "break square",
+        "continue",
+        "info registers rip",
+        "print $fs_base != 0",
+        "print $xmm0.uint128",
+        "print $ymm15.v8_int32",
+        "print $mxcsr",
+        "print $st0",
+        "print $cs",
+    ]);
     run.status(0).shows(&["rip …<square+…>", "$1 = 1", "$2 = …", "$3 = {…}", "$4 = [ … ]", "$5 = …", "$6 = 51"]);
 }
 
 #[test]
 fn settings_answer_in_both_spellings() {
     let run = walk(&[
-        "ushow max-event-log-size", "uset max-event-log-size 512M", "show max-event-log-size", "set event-log-mode straight", "ushow event-log-mode",
-        "uset event-log-mode round", "show event-log-mode", "uset nosuch 1",
+        "ushow max-event-log-size",
+        "uset max-event-log-size 512M",
+        "show max-event-log-size",
+        "set event-log-mode straight",
+        "ushow event-log-mode",
+        "uset event-log-mode round",
+        "show event-log-mode",
+        "uset nosuch 1",
     ]);
     run.status(1).shows(&[
         "maximum event log size is 1073741824 bytes (1.00G)",

@@ -35,7 +35,20 @@ fn the_real_server_tells_why_it_cannot_open() {
 fn without_a_recording_commands_say_so() {
     let bench = Bench::new();
     let mut udb = bench.udb();
-    udb.args(["--batch", "-nx", "-ex", "uinfo time", "-ex", "ublame 1", "-ex", "ugo end", "-ex", "uload nosuch.undo", "-ex", "print 6 * 7"]);
+    udb.args([
+        "--batch",
+        "-nx",
+        "-ex",
+        "uinfo time",
+        "-ex",
+        "ublame 1",
+        "-ex",
+        "ugo end",
+        "-ex",
+        "uload nosuch.undo",
+        "-ex",
+        "print 6 * 7",
+    ]);
     let run = run(udb);
     run.status(1).shows(&[
         "no recording is loaded here: `uload FILE.undo` loads one",
@@ -70,7 +83,16 @@ fn recordings_are_loaded_and_saved_by_command() {
     bench.write("walk.undo", &format!(r#"{{"program": "{}"}}"#, program.display()));
     let run = bench.batch(
         "walk.undo",
-        &["usave copy.undo", "usave copy.undo", "uload -e copy.undo", "uinfo inferiors", "uinfo time", "break square", "reverse-continue", "usave /nonexistent/x.undo"],
+        &[
+            "usave copy.undo",
+            "usave copy.undo",
+            "uload -e copy.undo",
+            "uinfo inferiors",
+            "uinfo time",
+            "break square",
+            "reverse-continue",
+            "usave /nonexistent/x.undo",
+        ],
     );
     run.status(1).shows(&[
         "Saved to copy.undo.",

@@ -75,8 +75,19 @@ fn the_bug_is_found_across_two_processes() {
     let scene = Scene::set("");
     let there = format!("ugo inferior 2 {}", scene.write);
     let commands = Scene::to_the_read(&[
-        "ublame &shmem_data_array[index]", "uinfo inferiors", &there, "print new_value", "watch new_value", "reverse-continue", "uinfo inferiors",
-        "info breakpoints", "ugo inferior 1", "print value", "uinfo time -a", "ugo inferior 2", "ublame -v &shmem_data_array[index]",
+        "ublame &shmem_data_array[index]",
+        "uinfo inferiors",
+        &there,
+        "print new_value",
+        "watch new_value",
+        "reverse-continue",
+        "uinfo inferiors",
+        "info breakpoints",
+        "ugo inferior 1",
+        "print value",
+        "uinfo time -a",
+        "ugo inferior 2",
+        "ublame -v &shmem_data_array[index]",
     ]);
     let run = scene.bench.batch("consumer-133.undo", &commands);
     let (write, read) = (&scene.write, &scene.read);
@@ -96,7 +107,14 @@ fn the_bug_is_found_across_two_processes() {
         "$1 = 100",
         "Hardware watchpoint 1: value",
     ]);
-    run.shows_block(&["Hardware watchpoint 1: value", "", "Old value = 100", "New value = …", "0x… in consumer_run () at …producer_consumer.c:…", "…\t        int value = shmem_data_array[index];"]);
+    run.shows_block(&[
+        "Hardware watchpoint 1: value",
+        "",
+        "Old value = 100",
+        "New value = …",
+        "0x… in consumer_run () at …producer_consumer.c:…",
+        "…\t        int value = shmem_data_array[index];",
+    ]);
     let rule = "-".repeat(width);
     run.shows_block(&[
         &format!("    Num    PID  {:width$}  Type    Address           Len", "Time in recording"),
@@ -112,7 +130,13 @@ fn the_bug_is_found_across_two_processes() {
     ]);
     let address = write.split_once(':').unwrap().1;
     let padded = format!("0x{:0>16}", &address[2..]);
-    run.shows_block(&["", &format!("{padded}\t…\t        shmem_data_array[index] = new_value;"), "$2 = 100", "Hardware watchpoint 2: new_value", ""]);
+    run.shows_block(&[
+        "",
+        &format!("{padded}\t…\t        shmem_data_array[index] = new_value;"),
+        "$2 = 100",
+        "Hardware watchpoint 2: new_value",
+        "",
+    ]);
     run.shows_block(&["…Hardware watchpoint 2: new_value", "", "Old value = 100", "New value = …"]);
     run.shows(&["…new_value = …"]);
     run.shows_block(&["      1    137  consumer-133.undo", "*     2    133  producer-133.undo"]);
@@ -125,8 +149,17 @@ fn the_bug_is_found_across_two_processes() {
 fn blame_goes_there_by_itself_and_back() {
     let scene = Scene::set("");
     let commands = Scene::to_the_read(&[
-        "ugo undo", "ugo blame &shmem_data_array[index]", "print new_value", "uinfo time", "ugo undo", "ugo inferior 1", "ugo inferior 3", "ugo inferior x", "ugo inferior",
-        "ugo inferior 2 x", "uinfo inferiors",
+        "ugo undo",
+        "ugo blame &shmem_data_array[index]",
+        "print new_value",
+        "uinfo time",
+        "ugo undo",
+        "ugo inferior 1",
+        "ugo inferior 3",
+        "ugo inferior x",
+        "ugo inferior",
+        "ugo inferior 2 x",
+        "uinfo inferiors",
     ]);
     let run = scene.bench.batch("consumer-133.undo", &commands);
     run.status(1).shows(&[
@@ -146,7 +179,18 @@ fn breakpoints_stop_only_where_they_were_set() {
     let scene = Scene::set("");
     let run = scene.bench.batch(
         "consumer-133.undo",
-        &["break record_me", "break consumer_run", "ugo inferior 2", "break producer_run", "continue", "bt 1", "ugo inferior 1", "continue", "continue", "bt 1"],
+        &[
+            "break record_me",
+            "break consumer_run",
+            "ugo inferior 2",
+            "break producer_run",
+            "continue",
+            "bt 1",
+            "ugo inferior 1",
+            "continue",
+            "continue",
+            "bt 1",
+        ],
     );
     run.status(0).shows(&["…producer_run () at …", "#0  producer_run () at …", "…consumer_run () at …", "#0  consumer_run () at …"]);
 }

@@ -62,7 +62,7 @@ class Debugger:
             raise UdbError("no recording is loaded here: `uload FILE.undo` loads one")
         fields["do"] = what
         try:
-            reply = json.loads(self.capture("monitor " + json.dumps(fields)))
+            reply = _first_object(self.capture("monitor " + json.dumps(fields)))
             if "file" in reply:
                 with open(reply["file"], encoding="utf-8") as long_reply:
                     reply = json.load(long_reply)
@@ -346,6 +346,12 @@ _WATCHPOINTS = [
     for name in ("BP_WATCHPOINT", "BP_HARDWARE_WATCHPOINT", "BP_READ_WATCHPOINT", "BP_ACCESS_WATCHPOINT")
     if hasattr(gdb, name)
 ]
+
+
+def _first_object(text):
+    """The reply; with `set debug remote` there is more than that."""
+    lines = [line for line in text.splitlines() if line.startswith("{")]
+    return json.loads(lines[-1] if lines else text)
 
 
 def _quoted(word):

@@ -74,7 +74,11 @@ pub fn page(debuggee: &Debuggee, page: &Page) -> Rows {
             break;
         }
         let index = if page.backward { high - 1 } else { low };
-        if page.backward { high -= 1 } else { low += 1 }
+        if page.backward {
+            high -= 1
+        } else {
+            low += 1
+        }
         rows.scanned += 1;
         let event = timeline.event(index);
         if page.name.as_ref().is_none_or(|name| *name == event.name) {

@@ -48,7 +48,14 @@ pub fn mappings(debuggee: &mut Debuggee) -> Result<Mappings, String> {
     let mappings = debuggee.timeline.mappings().map_err(|error| error.to_string())?;
     let mappings = mappings
         .into_iter()
-        .map(|info| Mapping { start: info.start, end: info.end, prot: info.prot, shared: info.shared, offset: info.offset, name: info.name })
+        .map(|info| Mapping {
+            start: info.start,
+            end: info.end,
+            prot: info.prot,
+            shared: info.shared,
+            offset: info.offset,
+            name: info.name,
+        })
         .collect();
     Ok(Mappings { mappings })
 }

@@ -37,7 +37,8 @@ struct Failure<'a> {
 
 /// The reply to one request, as JSON text.
 pub fn answer(debuggee: &mut Debuggee, request: &[u8]) -> String {
-    let reply = serde_json::from_slice(request).map_err(|error| format!("udb-server: {error}")).and_then(|request| perform(debuggee, request));
+    let reply =
+        serde_json::from_slice(request).map_err(|error| format!("udb-server: {error}")).and_then(|request| perform(debuggee, request));
     reply.unwrap_or_else(|error| json(&Failure { error: &error }))
 }
 

@@ -59,7 +59,9 @@ fn command() -> Command {
     Command::new("udb")
         .version(env!("CARGO_PKG_VERSION"))
         .about("Debugs a recording: forwards, backwards, and across the processes that shared memory with it")
-        .after_help("Environment: UNDO_GDB names the gdb to use; UNDO_event_log_max, UNDO_event_log_mode are defaults of the options of that name.")
+        .after_help(
+            "Environment: UNDO_GDB names the gdb to use; UNDO_event_log_max, UNDO_event_log_mode are defaults of the options of that name.",
+        )
         .arg(Arg::new("recording").value_name("FILE.undo").value_parser(clap::value_parser!(PathBuf)).help("The recording to open"))
         .arg(flag("batch").help("Run the commands given and exit; the status is 0 only if all of them succeeded"))
         .arg(flag("quiet").short('q').help("Do not print the line about what was loaded"))
@@ -73,7 +75,12 @@ fn command() -> Command {
                 .help("Run a command once the recording is open (also -ex)"),
         )
         .arg(Arg::new("command").long("command").short('x').value_name("FILE").action(ArgAction::Append).help("Run the commands in FILE"))
-        .arg(Arg::new("max-event-log-size").long("max-event-log-size").value_name("SIZE[K|M|G]").help("Limit of the event log; a loaded recording keeps its own"))
+        .arg(
+            Arg::new("max-event-log-size")
+                .long("max-event-log-size")
+                .value_name("SIZE[K|M|G]")
+                .help("Limit of the event log; a loaded recording keeps its own"),
+        )
         .arg(
             Arg::new("event-log-mode")
                 .long("event-log-mode")
@@ -94,7 +101,10 @@ impl Arguments {
         let size = matches.get_one::<String>("max-event-log-size").cloned().or_else(|| env::var("UNDO_event_log_max").ok());
         let log_mode = matches.get_one::<String>("event-log-mode").cloned().or_else(|| env::var("UNDO_event_log_mode").ok());
         check(size.as_deref().is_none_or(is_size), "the size of the event log is a number with K, M or G after it, such as 512M")?;
-        check(log_mode.as_deref().is_none_or(|mode| ["circular", "straight"].contains(&mode)), "the event log's mode is circular or straight")?;
+        check(
+            log_mode.as_deref().is_none_or(|mode| ["circular", "straight"].contains(&mode)),
+            "the event log's mode is circular or straight",
+        )?;
         Ok(Arguments {
             recording: matches.get_one("recording").cloned(),
             batch: matches.get_flag("batch"),

@@ -3,12 +3,10 @@
 use gdbstub::common::{Signal, Tid};
 use gdbstub::stub::MultiThreadStopReason;
 use gdbstub::target::ext::base::multithread::{
-    MultiThreadRangeStepping, MultiThreadRangeSteppingOps, MultiThreadResume, MultiThreadSchedulerLocking,
-    MultiThreadSchedulerLockingOps, MultiThreadSingleStep, MultiThreadSingleStepOps,
+    MultiThreadRangeStepping, MultiThreadRangeSteppingOps, MultiThreadResume, MultiThreadSchedulerLocking, MultiThreadSchedulerLockingOps,
+    MultiThreadSingleStep, MultiThreadSingleStepOps,
 };
-use gdbstub::target::ext::base::reverse_exec::{
-    ReplayLogPosition, ReverseCont, ReverseContOps, ReverseStep, ReverseStepOps,
-};
+use gdbstub::target::ext::base::reverse_exec::{ReplayLogPosition, ReverseCont, ReverseContOps, ReverseStep, ReverseStepOps};
 use replayer::{Direction, Error, Points, Stop, StopReason, Time, WatchKind, Watchpoint};
 
 use super::{Debuggee, gdb_kind, overlaps};
@@ -18,7 +16,10 @@ pub enum Action {
     Continue(Direction),
     Step(Direction),
     /// Step forwards until the pc leaves `start..end`.
-    Range { start: u64, end: u64 },
+    Range {
+        start: u64,
+        end: u64,
+    },
 }
 
 impl MultiThreadResume for Debuggee {
@@ -179,9 +180,7 @@ impl Debuggee {
             StopReason::Breakpoint if self.hardware.contains(&stop.time.pc) => MultiThreadStopReason::HwBreak(tid),
             StopReason::Breakpoint => MultiThreadStopReason::SwBreak(tid),
             StopReason::Watchpoint(point) if !self.watches(&point) => self.signal(Signal::SIGTRAP),
-            StopReason::Watchpoint(point) => {
-                MultiThreadStopReason::Watch { tid, kind: gdb_kind(point.kind), addr: point.address }
-            }
+            StopReason::Watchpoint(point) => MultiThreadStopReason::Watch { tid, kind: gdb_kind(point.kind), addr: point.address },
             StopReason::Signal(number) => self.signal(u8::try_from(number).map_or(Signal::SIGTRAP, gdb_signal)),
             StopReason::Begin => MultiThreadStopReason::ReplayLog { tid: Some(tid), pos: ReplayLogPosition::Begin },
             StopReason::End => MultiThreadStopReason::ReplayLog { tid: Some(tid), pos: ReplayLogPosition::End },

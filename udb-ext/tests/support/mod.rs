@@ -17,7 +17,7 @@ use nix::unistd::Pid;
 use tempfile::TempDir;
 
 /// A hang, not a slow machine.
-const WATCHDOG: Duration = Duration::from_secs(120);
+pub const WATCHDOG: Duration = Duration::from_secs(120);
 
 /// A folder with guests and fixtures.
 pub struct Bench {
@@ -167,8 +167,8 @@ impl Run {
 pub fn like(pattern: &str, line: &str) -> bool {
     match pattern.split_once('…') {
         None => pattern == line,
-        Some((start, rest)) => line.strip_prefix(start).is_some_and(|tail| {
-            (0..=tail.len()).filter(|&index| tail.is_char_boundary(index)).any(|index| like(rest, &tail[index..]))
-        }),
+        Some((start, rest)) => line
+            .strip_prefix(start)
+            .is_some_and(|tail| (0..=tail.len()).filter(|&index| tail.is_char_boundary(index)).any(|index| like(rest, &tail[index..]))),
     }
 }

@@ -89,7 +89,10 @@ pub fn open(path: &Path) -> Result<Opened, String> {
         path: folder.join(sibling.path),
     });
     let recordings = std::iter::once(loaded).chain(siblings).collect();
-    Ok(Opened { timeline: Box::new(tape), correlate: Box::new(Scripted { recordings, rows: fixture.accesses, log: folder.join("log.shmem") }) })
+    Ok(Opened {
+        timeline: Box::new(tape),
+        correlate: Box::new(Scripted { recordings, rows: fixture.accesses, log: folder.join("log.shmem") }),
+    })
 }
 
 /// Answers from the fixture: every access is to the very bytes asked about.

@@ -21,9 +21,8 @@ fn main() -> ExitCode {
     };
     assert_eq!(flag, "--stdio");
     udb_ext::leave_terminal();
-    let served = fixture::open(Path::new(path)).map_err(anyhow::Error::msg).and_then(|opened| {
-        udb_ext::serve(opened, io::stdin(), io::stdout())
-    });
+    let served =
+        fixture::open(Path::new(path)).map_err(anyhow::Error::msg).and_then(|opened| udb_ext::serve(opened, io::stdin(), io::stdout()));
     match served {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {

@@ -83,10 +83,16 @@ impl Tape {
     /// The watchpoint that the instruction at `index` touched.
     fn touched(&self, index: usize, points: &Points) -> Option<Watchpoint> {
         let moment = &self.trace.moments[index];
-        let overlaps = |point: &Watchpoint, address: u64, length: u64| point.address < address + length && address < point.address + point.length;
+        let overlaps =
+            |point: &Watchpoint, address: u64, length: u64| point.address < address + length && address < point.address + point.length;
         let changed = |point: &Watchpoint| {
             moment.changes.iter().any(|change| {
-                change.old.iter().zip(&change.new).enumerate().any(|(offset, (old, new))| old != new && overlaps(point, change.address + offset as u64, 1))
+                change
+                    .old
+                    .iter()
+                    .zip(&change.new)
+                    .enumerate()
+                    .any(|(offset, (old, new))| old != new && overlaps(point, change.address + offset as u64, 1))
             })
         };
         let accessed = |point: &Watchpoint, write: bool| {
@@ -206,9 +212,10 @@ impl Timeline for Tape {
         if !shared {
             return Ok(SharedStatus::Private);
         }
-        let last = self.trace.moments[..self.at].iter().rev().find(|moment| {
-            moment.touches.iter().any(|touch| touch.address < address + length && address < touch.address + touch.length)
-        });
+        let last = self.trace.moments[..self.at]
+            .iter()
+            .rev()
+            .find(|moment| moment.touches.iter().any(|touch| touch.address < address + length && address < touch.address + touch.length));
         Ok(last.map_or(SharedStatus::NeverAccessed, |moment| SharedStatus::LastAccessed(moment.time)))
     }
 

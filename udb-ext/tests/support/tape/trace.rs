@@ -12,9 +12,7 @@ use std::process::Command;
 use std::rc::Rc;
 
 use anyhow::{Context, bail};
-use iced_x86::{
-    Code, Decoder, DecoderOptions, FlowControl, Instruction, InstructionInfoFactory, OpAccess, Register, UsedMemory,
-};
+use iced_x86::{Code, Decoder, DecoderOptions, FlowControl, Instruction, InstructionInfoFactory, OpAccess, Register, UsedMemory};
 use nix::libc;
 use nix::sys::personality::{self, Persona};
 use nix::sys::ptrace;
