@@ -66,6 +66,20 @@ fn covered(ranges: &[Range], addr: u64) -> bool {
     ranges.iter().any(|r| (r.addr..r.addr + r.len).contains(&addr))
 }
 
+/// The addresses of the bytes that differ.
+fn differences(before: &[(u64, Vec<u8>)], after: &[(u64, Vec<u8>)]) -> Vec<u64> {
+    const LINE: usize = 64;
+    let mut changed = Vec::new();
+    for ((at, old), (_, new)) in before.iter().zip(after) {
+        let lines = old.chunks(LINE).zip(new.chunks(LINE)).enumerate();
+        for (line, (old, new)) in lines.filter(|(_, (old, new))| old != new) {
+            let bytes = old.iter().zip(new).enumerate().filter(|(_, (old, new))| old != new);
+            changed.extend(bytes.map(|(i, _)| at + (line * LINE + i) as u64));
+        }
+    }
+    changed
+}
+
 fn pattern(offset: usize) -> u8 {
     (offset.wrapping_mul(167) >> 3) as u8 | 1
 }
@@ -152,6 +166,14 @@ impl Oracle {
         unsafe { std::slice::from_raw_parts(addr as *const u8, len as usize) }.to_vec()
     }
 
+    /// All memory that the scenario's calls may reach: address and content of each piece.
+    fn everything(&self) -> Vec<(u64, Vec<u8>)> {
+        let edges = (0..6).map(|i| (self.edges + 2 * i * GUARD, GUARD));
+        let pieces = std::iter::once((self.base, REGION)).chain(edges);
+        // SAFETY: these pages belong to this object, are open, and change only within a system call.
+        pieces.map(|(at, len)| (at, unsafe { std::slice::from_raw_parts(at as *const u8, len as usize) }.to_vec())).collect()
+    }
+
     pub(super) fn half(&self, addr: u64) -> u32 {
         u32::from_ne_bytes(self.read(addr, 4).try_into().unwrap())
     }
@@ -191,9 +213,9 @@ impl Oracle {
         });
         self.refill(&written, &read);
 
-        let before = self.read(self.base, REGION);
+        let before = self.everything();
         let result = raw(call.nr() as u32, call.args());
-        let after = self.read(self.base, REGION);
+        let after = self.everything();
 
         let mut inputs = Vec::new();
         call.for_each_input(result, &OwnMemory, &mut |range| inputs.push(range));
@@ -210,8 +232,7 @@ impl Oracle {
                 wrong.push(format!("no pointer leads to {range:x?}"));
             }
         }
-        let both = before.iter().zip(&after).enumerate();
-        let changed: Vec<u64> = both.filter(|(_, (old, new))| old != new).map(|(offset, _)| self.base + offset as u64).collect();
+        let changed = differences(&before, &after);
         for &addr in &changed {
             if !covered(&outputs, addr) {
                 let buffer = self.buffers.iter().find(|b| (b.addr..b.addr + b.len).contains(&addr));
