@@ -11,8 +11,8 @@
  *     undolr_save_on_termination("program.undo");
  *     ...
  *
- * Results. Unless noted otherwise a function returns 0 for success, and -1 for failure with errno set. Every function sets
- * EINVAL if a pointer is NULL that must not be. A function that fails has changed nothing.
+ * Results. Unless noted otherwise a function returns 0 for success, and -1 for failure with errno set. Pointers must not be
+ * NULL unless noted. A file name that is empty or too long is EINVAL. A function that fails has changed nothing.
  *
  * Threads and signals. Calls must not overlap each other, in whatever threads they are made, and must not be made from a
  * signal handler.
@@ -71,11 +71,10 @@ UNDOLR_PUBLIC const char *undolr_get_version_string(void);
  *
  * error: where to store the reason of a failure, or undolr_error_NONE; may be NULL.
  *
- * Errors: EINVAL  the process is already being recorded.
- *         EPERM   recording is not permitted (undolr_error_NO_ATTACH_YAMA, undolr_error_CANNOT_ATTACH).
- *         ENOTSUP the process cannot be recorded (any other value of *error).
- *         ENOMEM  there is not enough memory, or address space, for the recorder.
- *         Or the error of opening the shared memory log, with undolr_error_CANNOT_RECORD.
+ * Errors: EALREADY the process is already being recorded.
+ *         EBUSY    it has more than one thread.
+ *         ENOMEM   there is not enough memory, or address space, for the recorder.
+ *         Or the error of opening the shared memory log, or of another call that the recorder needs.
  */
 UNDOLR_PUBLIC int undolr_start(undolr_error_t *error);
 
@@ -102,16 +101,14 @@ UNDOLR_PUBLIC int undolr_save(const char *filename);
  * Asks for the history to be written to this file however the process ends: by returning from main, by exit() or _exit(), by
  * abort() or another fatal signal, though not by SIGKILL. The last name given counts.
  *
- * Errors: EINVAL       the process is not being recorded.
- *         ENAMETOOLONG the name is too long.
- *         ENOENT, ENOTDIR, EACCES the directory cannot be written to.
+ * Errors: EINVAL the process is not being recorded.
  */
 UNDOLR_PUBLIC int undolr_save_on_termination(const char *filename);
 
 /*
  * Takes back undolr_save_on_termination().
  *
- * Errors: EINVAL nothing had been asked.
+ * Errors: EINVAL the process is not being recorded.
  */
 UNDOLR_PUBLIC int undolr_save_on_termination_cancel(void);
 
@@ -122,9 +119,7 @@ UNDOLR_PUBLIC int undolr_save_on_termination_cancel(void);
  * Starts to write the history to a file and returns at once. undolr_poll_saving_complete(), undolr_poll_saving_progress() and
  * the descriptor of undolr_get_select_descriptor() tell when it is done. One save at a time.
  *
- * Errors: EINVAL context is not a valid handle.
- *         EBUSY  an earlier save of this history has not ended.
- *         Or any error of creating the file; errors that come later are found in the result of the save.
+ * Errors: EINVAL context is not a valid handle. Errors of writing the file are found in the result of the save.
  */
 UNDOLR_PUBLIC int undolr_save_async(undolr_recording_context_t context, const char *filename);
 
@@ -132,7 +127,7 @@ UNDOLR_PUBLIC int undolr_save_async(undolr_recording_context_t context, const ch
  * Asks, without waiting, whether the save has ended.
  *
  * complete: set to 1 if it has, else to 0.
- * result:   written only if it has: 0 if the file is in place, else the errno of what went wrong.
+ * result:   written only if it has: 0 if the file is in place, else -1.
  *
  * Errors: EINVAL context is not a valid handle, or no save was started.
  */
@@ -165,18 +160,16 @@ UNDOLR_PUBLIC int undolr_discard(undolr_recording_context_t context);
 /* Configuration, before undolr_start()                                                                               */
 
 /*
- * How much memory the log of events may take, in bytes. When it is full, the oldest history is forgotten.
+ * How much memory the log of events may take, in bytes; 0 for the default.
  *
- * Errors: EINVAL the process is being recorded (only _set), or bytes is not above zero.
+ * Errors: EINVAL the process is being recorded (only _set), or bytes is negative or too large.
  */
 UNDOLR_PUBLIC int undolr_event_log_size_get(long *bytes);
 UNDOLR_PUBLIC int undolr_event_log_size_set(long bytes);
 
 /*
  * Whether recordings include the files that hold the program's debug information, so that they can be opened where these
- * files are not. 1, the default, for yes; 0 for no.
- *
- * Errors: EINVAL include is neither.
+ * files are not. 0 for no; 1, the default, or any other value for yes.
  */
 UNDOLR_PUBLIC int undolr_include_symbol_files(int include);
 
@@ -190,7 +183,6 @@ UNDOLR_PUBLIC int undolr_include_symbol_files(int include);
  * filename: a name that ends in ".shmem"; it is copied. NULL, the default, switches logging off.
  *
  * Errors: EINVAL the process is being recorded, or the name does not end in ".shmem".
- *         ENAMETOOLONG the name is too long.
  */
 UNDOLR_PUBLIC int undolr_shmem_log_filename_set(const char *filename);
 
