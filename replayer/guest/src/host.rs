@@ -1,0 +1,387 @@
+//! The engine's host that answers from the recording.
+//!
+//! # Invariants
+//! H1. Nothing that the guest asks for is executed, but changes of its own address space and of its fs base.
+//! H2. Every event is compared with the moment at which it is consumed: kind, time, state hash, and what the guest asked. The first
+//!     difference ends the replay: [`ReplayHost::diverge`] does not come back.
+//! H3. Whenever the engine runs freely, its stop is not later than the next event that no instruction asks for (a signal, a memory
+//!     hash, the end), see `drive`.
+
+use alloc::format;
+use alloc::string::String;
+
+use engine::sys::{self, UContext, raw};
+use engine::{After, Context, Engine, FaultInfo, Flow, Host, Nondeterministic, SignalContext, Site, Stopped, reg};
+use recording::{Body, EventKind, EventRef, Instruction, Registers, Signal, SignalAction, Time, Writes, state_hash};
+
+use crate::control::Slot;
+use crate::drive::Drive;
+use crate::log::{Log, Next};
+use crate::status::Accesses;
+use crate::touch::Toucher;
+use crate::vm::{Refused, Vm};
+use crate::watch::{Hit, Pending, Points};
+use crate::{start, validate};
+
+pub type Guest = Engine<ReplayHost>;
+
+pub struct ReplayHost {
+    pub slot: Slot,
+    pub controller: i32,
+    pub log: Log,
+    pub vm: Vm,
+    pub accesses: Accesses,
+    pub fs_base: u64,
+    pub points: Points,
+    pub drive: Drive,
+    /// The instruction that is being executed alone may hit a watchpoint.
+    pub pending: Option<Pending>,
+    pub toucher: Toucher,
+    /// Memory hashes that were compared.
+    pub hashes: u64,
+}
+
+pub fn now(engine: &mut Guest) -> Time {
+    Time { bbcount: engine.bbcount(), pc: engine.context().rip }
+}
+
+impl ReplayHost {
+    pub fn registers(&self, context: &Context) -> Registers {
+        Registers { gpr: context.gpr, rip: context.rip, rflags: context.rflags, fs_base: self.fs_base, gs_base: 0 }
+    }
+
+    /// The next event, which must be of this kind and happen now. What differs ends the replay.
+    fn expect(&mut self, engine: &mut Guest, kind: EventKind, what: &dyn Fn() -> String) -> EventRef<'static> {
+        let time = now(engine);
+        match self.log.next() {
+            None => self.diverge(engine, format!("the program makes {}, but the recording has no more events", what())),
+            Some(next) if next.time != time || next.kind != kind => {
+                let text = format!("the program makes {}, but the next recorded event is {} at {}", what(), next.kind.name(), next.time);
+                self.diverge(engine, text)
+            }
+            Some(next) => self.check_state(engine, &next),
+        }
+        self.event(engine)
+    }
+
+    fn event(&mut self, engine: &mut Guest) -> EventRef<'static> {
+        match self.log.event() {
+            Ok(Some(event)) => event,
+            Ok(None) => self.diverge(engine, "the recording has no more events".into()),
+            Err(error) => self.diverge(engine, format!("event {}: {error}", self.log.consumed())),
+        }
+    }
+
+    fn check_state(&mut self, engine: &mut Guest, next: &Next) {
+        if next.state_hash == 0 {
+            return;
+        }
+        // Status flags that no instruction reads again may differ, so none are compared.
+        let registers = Registers { rflags: 0, ..self.registers(engine.context()) };
+        if state_hash(&registers) != next.state_hash {
+            let text = format!("the registers differ at {} event {}; here they are {:x?}", next.kind.name(), self.log.consumed(), registers);
+            self.diverge(engine, text)
+        }
+    }
+
+    fn advance(&mut self, engine: &mut Guest) {
+        if let Err(error) = self.log.advance() {
+            self.diverge(engine, format!("event {}: {error}", self.log.consumed()))
+        }
+    }
+
+    fn body(&mut self, engine: &mut Guest, event: &EventRef<'static>) -> (Body<'static>, Writes<'static>) {
+        match event.body_and_writes() {
+            Ok(parts) => parts,
+            Err(error) => self.diverge(engine, format!("event {}: {error}", self.log.consumed())),
+        }
+    }
+
+    fn apply_writes(&mut self, engine: &mut Guest, writes: Writes<'static>, time: Time) {
+        for write in writes {
+            let write = match write {
+                Ok(write) => write,
+                Err(error) => self.diverge(engine, format!("event {}: {error}", self.log.consumed())),
+            };
+            let length = write.bytes.len() as u64;
+            if self.vm.write(write.addr, write.bytes) != write.bytes.len() {
+                let text = format!("event {} writes {length} bytes to {:#x}, which is not mapped", self.log.consumed(), write.addr);
+                self.diverge(engine, text)
+            }
+            engine.discard(write.addr, write.addr.saturating_add(length));
+            if self.vm.space.find(write.addr).is_some_and(|map| map.shared != 0) {
+                self.accesses.note(write.addr, length, time);
+            }
+            if let Some(pending) = &mut self.pending
+                && pending.touched.is_none()
+            {
+                pending.touched = self.points.kernel_touch(write.addr, length);
+            }
+        }
+    }
+
+    fn refused(&mut self, engine: &mut Guest, refused: Refused) -> ! {
+        let text = format!("cannot do {} at {:#x} again: error {}", refused.what, refused.address, -refused.error);
+        self.diverge(engine, text)
+    }
+
+    /// Consumes what happens at this very moment before the instruction itself: updates of shared memory and memory hashes.
+    fn catch_up(&mut self, engine: &mut Guest) {
+        let time = now(engine);
+        while let Some(next) = self.log.next().filter(|next| next.time == time) {
+            match next.kind {
+                EventKind::ShmemFixup => self.fixup(engine, &next),
+                EventKind::MemoryHash => self.memory_hash(engine),
+                _ => return,
+            }
+        }
+    }
+
+    fn fixup(&mut self, engine: &mut Guest, next: &Next) {
+        self.check_state(engine, next);
+        let event = self.event(engine);
+        let (_, writes) = self.body(engine, &event);
+        self.apply_writes(engine, writes, next.time);
+        self.advance(engine);
+    }
+
+    pub fn memory_hash(&mut self, engine: &mut Guest) {
+        let event = self.event(engine);
+        if let (Body::MemoryHash(expected), _) = self.body(engine, &event) {
+            if let Err((hash, pages)) = validate::compare(&self.vm, &expected) {
+                let text = format!(
+                    "memory differs at event {}: {} pages with hash {:#x} were recorded, {pages} with {hash:#x} are here",
+                    self.log.consumed(),
+                    expected.pages,
+                    expected.hash
+                );
+                self.diverge(engine, text)
+            }
+            self.hashes += 1;
+        }
+        self.advance(engine);
+    }
+
+    /// Does what the signal event that is due did. `true`: a handler begins.
+    pub fn signal(&mut self, engine: &mut Guest) -> bool {
+        let event = self.event(engine);
+        let (Body::Signal(signal), writes) = self.body(engine, &event) else { return false };
+        if let Some(next) = self.log.next() {
+            self.check_state(engine, &next);
+        }
+        let handler = signal.action == SignalAction::Handler;
+        if handler {
+            self.enter_handler(engine, &signal, writes);
+        }
+        self.advance(engine);
+        handler
+    }
+
+    fn enter_handler(&mut self, engine: &mut Guest, signal: &Signal<'_>, writes: Writes<'static>) {
+        let time = now(engine);
+        self.apply_writes(engine, writes, time);
+        let context = engine.context();
+        context.gpr = signal.registers.gpr;
+        context.rip = signal.registers.rip;
+        context.rflags = signal.registers.rflags;
+        engine::vector::reset();
+        engine.count_transfer();
+    }
+
+    /// Hits by what a system call or signal wrote.
+    fn watch_before(&mut self, engine: &mut Guest) -> bool {
+        let alone = self.pending.is_some();
+        if !alone && self.drive.looks_at_points() && !self.points.watches.is_empty() {
+            let (time, vm) = (now(engine), &self.vm);
+            self.pending = Some(self.points.before(time, &[], |address, to| vm.read(address, to)));
+            return true;
+        }
+        false
+    }
+
+    /// The counterpart of [`Self::watch_before`], if that noted anything.
+    fn watch_after(&mut self, engine: &mut Guest) {
+        if let Some((time, index)) = self.take_hit() {
+            self.drive.hit = Some((time, Hit::Watch(index)));
+            engine.set_stop(Some((0, 0)));
+        }
+    }
+
+    /// Which watchpoint the instruction that ran alone hit.
+    pub fn take_hit(&mut self) -> Option<(Time, usize)> {
+        let pending = self.pending.take()?;
+        let vm = &self.vm;
+        self.points.after(&pending, |address, to| vm.read(address, to)).map(|index| (pending.time, index))
+    }
+
+    /// What the guest's instruction at rip is about to touch.
+    pub fn touches(&mut self, engine: &mut Guest) -> alloc::vec::Vec<crate::touch::Touch> {
+        let mut code = [0u8; 15];
+        let context = engine.context();
+        let got = engine::read_guest(context.rip, &mut code);
+        self.toucher.touches(&code[..got], context)
+    }
+
+    fn note_access(&mut self, engine: &mut Guest, site: &Site, address: u64) {
+        let time = now(engine);
+        if address != 0 {
+            if self.vm.space.find(address).is_some_and(|map| map.shared != 0) {
+                self.accesses.note(address, u64::from(site.size), time);
+            }
+            return;
+        }
+        for touch in self.touches(engine) {
+            if self.vm.space.find(touch.address).is_some_and(|map| map.shared != 0) {
+                self.accesses.note(touch.address, touch.length, time);
+            }
+        }
+    }
+
+    /// Marks what a system call read from shared memory; the event only says what it wrote.
+    fn apply_call(&mut self, engine: &mut Guest, event: &EventRef<'static>, call: &recording::Syscall, writes: Writes<'static>) {
+        let nr = u64::from(call.number);
+        let changed = match self.vm.apply(nr, &call.args, call.result, event.offset()) {
+            Ok(changed) => changed,
+            Err(error) => self.refused(engine, error),
+        };
+        for &(start, end) in &changed.ranges {
+            engine.discard(start, end);
+            self.accesses.forget(start, end);
+        }
+        let time = event.time();
+        self.apply_writes(engine, writes, time);
+        if let Err(error) = self.vm.finish(&changed) {
+            self.refused(engine, error)
+        }
+        if call.number == raw::__NR_arch_prctl && call.args[0] as u32 == sys::ARCH_SET_FS && call.result == 0 {
+            sys::arch_prctl(sys::ARCH_SET_FS, call.args[1]);
+            self.fs_base = call.args[1];
+        }
+    }
+}
+
+impl Host for ReplayHost {
+    fn system_call(&mut self, engine: &mut Guest, length: u64) -> Flow {
+        let gpr = engine.context().gpr;
+        let number = gpr[reg::RAX] as u32;
+        let args = [gpr[reg::RDI], gpr[reg::RSI], gpr[reg::RDX], gpr[reg::R10], gpr[8], gpr[9]];
+        let watching = self.watch_before(engine);
+        self.catch_up(engine);
+        let event = self.expect(engine, EventKind::Syscall, &|| format!("system call {number}"));
+        let (Body::Syscall(call), writes) = self.body(engine, &event) else {
+            self.diverge(engine, "a system call event without a system call".into())
+        };
+        if (call.number, call.args) != (number, args) {
+            let text = format!("event {}: recorded system call {} {:x?}, here {number} {args:x?}", self.log.consumed(), call.number, call.args);
+            self.diverge(engine, text)
+        }
+        self.apply_call(engine, &event, &call, writes);
+        if number == raw::__NR_rt_sigreturn {
+            if !start::restore_frame(engine) {
+                self.diverge(engine, "a return from a signal handler without a frame".into())
+            }
+        } else {
+            let context = engine.context();
+            context.gpr[reg::RAX] = call.result as u64;
+            context.rip += length;
+            context.gpr[reg::RCX] = context.rip;
+            context.gpr[reg::R11] = context.rflags;
+        }
+        self.advance(engine);
+        // A signal that the call itself let through comes before the call's own transfer is counted.
+        while let Some(next) = self.log.next()
+            && next.kind == EventKind::Signal
+            && next.time == now(engine)
+        {
+            self.signal(engine);
+        }
+        self.plan(engine);
+        if watching {
+            self.watch_after(engine);
+        }
+        Flow::Continue
+    }
+
+    fn nondeterministic(&mut self, engine: &mut Guest, what: Nondeterministic, _operand: (usize, usize), length: u64) -> Flow {
+        self.catch_up(engine);
+        let event = self.expect(engine, EventKind::Nondet, &|| format!("{what:?}"));
+        let (Body::Nondet(nondet), _) = self.body(engine, &event) else {
+            self.diverge(engine, "an instruction's event without an instruction".into())
+        };
+        let instruction = match what {
+            Nondeterministic::Rdtsc => Instruction::Rdtsc,
+            Nondeterministic::Rdtscp => Instruction::Rdtscp,
+            Nondeterministic::Rdrand => Instruction::Rdrand,
+            Nondeterministic::Rdseed => Instruction::Rdseed,
+            Nondeterministic::Cpuid => Instruction::Cpuid,
+            Nondeterministic::Rdpid => Instruction::Rdpid,
+        };
+        if nondet.instruction != instruction {
+            let text = format!("event {}: recorded {}, here {}", self.log.consumed(), nondet.instruction.name(), instruction.name());
+            self.diverge(engine, text)
+        }
+        let context = engine.context();
+        for (register, value) in nondet.registers.iter() {
+            context.gpr[usize::from(register)] = value;
+        }
+        context.rflags = nondet.rflags;
+        context.rip += length;
+        self.advance(engine);
+        self.plan(engine);
+        Flow::Continue
+    }
+
+    fn shared_before(&mut self, engine: &mut Guest, site: &Site, address: u64) -> Option<u64> {
+        let alone = self.pending.is_some() || self.drive.is_stepping();
+        let near = self.drive.looks_at_points() && !self.points.watches.is_empty() && {
+            let size = u64::from(site.size);
+            address == 0 || self.points.is_near(address, size.max(1)) || self.log.next().is_some_and(|next| next.time == now(engine))
+        };
+        if near && !alone {
+            // The engine comes back here with this instruction alone.
+            self.begin_alone(engine);
+            return Some(address);
+        }
+        self.note_access(engine, site, address);
+        let before = self.log.consumed();
+        self.catch_up(engine);
+        if self.log.consumed() != before {
+            self.plan(engine);
+        }
+        Some(address)
+    }
+
+    fn shared_after(&mut self, _engine: &mut Guest, _site: &Site) -> After {
+        After::Done
+    }
+
+    fn shared_string(&mut self, engine: &mut Guest, _site: &Site) -> Flow {
+        self.diverge(engine, "a redirected string instruction, which replay never asks for".into())
+    }
+
+    fn fault(&mut self, engine: &mut Guest, fault: &FaultInfo) -> Flow {
+        let next = self.log.next().map_or_else(|| "none".into(), |next| format!("{} at {}", next.kind.name(), next.time));
+        let text = format!("the program faults (signal {}, address {:#x}), but the next recorded event is {next}", fault.signal, fault.address);
+        self.diverge(engine, text)
+    }
+
+    fn stopped(&mut self, engine: &mut Guest, why: Stopped) -> Flow {
+        self.drive_on(engine, why)
+    }
+
+    fn unsupported(&mut self, engine: &mut Guest, what: &str) -> Flow {
+        self.diverge(engine, format!("the program comes to {what}, which cannot be replayed"))
+    }
+
+    fn place_region(&mut self, _near: u64) -> Option<(u64, u64)> {
+        None
+    }
+
+    fn broken(fault: &FaultInfo) -> ! {
+        start::crashed(fault)
+    }
+
+    fn on_signal(_signal: &SignalContext, _frame: &mut UContext) -> bool {
+        false
+    }
+}

@@ -1,0 +1,118 @@
+//! The recording's events as a list: when, what, in the words that users know.
+
+use std::fs::File;
+
+use memmap2::Mmap;
+use recording::{Body, EventKind, EventRef, Events, Recording, Time};
+
+use crate::timeline::{Error, Event};
+
+struct Entry {
+    offset: u64,
+    time: Time,
+}
+
+/// The event log in memory, with where each event begins.
+pub struct EventList {
+    log: Mmap,
+    entries: Vec<Entry>,
+    /// The time of the End event.
+    end: Time,
+}
+
+impl EventList {
+    /// Checks all events on the way.
+    pub fn new(recording: &Recording, file: &File) -> Result<Self, Error> {
+        let bad = |what: String| Error::Recording(format!("{}: section EVENTS: {what}", recording.path().display()));
+        // SAFETY: the file lies in memory and is this process's own; replay processes only read it.
+        let log = unsafe { Mmap::map(file) }.map_err(|error| bad(format!("cannot be mapped: {error}")))?;
+        let mut entries: Vec<Entry> = Vec::new();
+        let mut end = None;
+        for (index, event) in Events::new(&log).enumerate() {
+            let event = event.map_err(|error| bad(format!("event {index}: {error}")))?;
+            event.check().map_err(|error| bad(format!("event {index}: {error}")))?;
+            let time = event.time();
+            if let Some(last) = entries.last()
+                && time < last.time
+            {
+                return Err(bad(format!("event {index} at {time} stands behind one at {}", last.time)));
+            }
+            if end.is_some() {
+                return Err(bad(format!("event {index} at {time} stands behind the end of history")));
+            }
+            if event.kind() == Some(EventKind::End) {
+                end = Some(time);
+            }
+            entries.push(Entry { offset: event.offset(), time });
+        }
+        let end = end.ok_or_else(|| bad(format!("no END among {} events", entries.len())))?;
+        Ok(Self { log, entries, end })
+    }
+
+    pub fn len(&self) -> usize {
+        self.entries.len()
+    }
+
+    pub fn bytes(&self) -> u64 {
+        self.log.len() as u64
+    }
+
+    pub fn end(&self) -> Time {
+        self.end
+    }
+
+    pub fn at_or_after(&self, time: Time) -> usize {
+        self.entries.partition_point(|entry| entry.time < time)
+    }
+
+    fn reference(&self, offset: u64) -> Option<EventRef<'_>> {
+        EventRef::parse(self.log.get(usize::try_from(offset).ok()?..)?, offset).ok()
+    }
+
+    /// The event that starts at `offset`.
+    pub fn at_offset(&self, offset: u64) -> Option<EventRef<'_>> {
+        let index = self.entries.binary_search_by_key(&offset, |entry| entry.offset).ok()?;
+        self.reference(self.entries[index].offset)
+    }
+
+    /// Event number `index`, or an empty one behind the last.
+    pub fn get(&self, index: usize) -> Event {
+        let found = self.entries.get(index).and_then(|entry| self.reference(entry.offset));
+        found.map_or_else(|| blank(self.end), |event| describe(&event))
+    }
+}
+
+fn blank(time: Time) -> Event {
+    Event { time, name: String::new(), result: 0, syscall: None, signum: 0, address: 0, tid: 0, timestamp: 0, size: 0 }
+}
+
+fn describe(event: &EventRef<'_>) -> Event {
+    let mut shown = Event { size: event.size(), timestamp: event.timestamp(), ..blank(event.time()) };
+    let Ok((body, mut writes)) = event.body_and_writes() else { return shown };
+    shown.name = body.kind().name().into();
+    match body {
+        Body::Syscall(call) => {
+            shown.name = syscall_name(call.number);
+            shown.result = call.result;
+            shown.syscall = Some(call.number.into());
+        }
+        Body::Nondet(nondet) => shown.name = nondet.instruction.name().into(),
+        Body::ShmemFixup => {
+            if let Some(Ok(write)) = writes.next() {
+                shown.address = write.addr;
+            }
+        }
+        Body::Signal(signal) => shown.signum = signal.number as i32,
+        Body::SitesAdded { pc } => shown.address = pc,
+        Body::MemoryHash(_) | Body::End(_) => {}
+    }
+    shown
+}
+
+/// A system call's name; numbers that have none are shown as such.
+pub fn syscall_name(number: u32) -> String {
+    match syscalls::Sysno::new(number as usize) {
+        Some(known) => known.name().into(),
+        None => format!("syscall_{number:#x}"),
+    }
+}

@@ -1,0 +1,165 @@
+//! Stepping and searching, both ways.
+//!
+//! Backwards means forwards again from an earlier checkpoint: a search replays one segment between checkpoints after the other, the latest
+//! first, and remembers the last hit in each; a step replays the last two blocks instruction by instruction.
+
+use replay_guest::control::{Reason, run_flags};
+
+use crate::process::{LastHit, Process, Run};
+use crate::replay::Replay;
+use crate::timeline::{Cancel, Error, Points, Stop, StopReason, Time, Timeline, WatchKind};
+
+/// How many blocks before the one stepped back from a near checkpoint is left.
+const NEAR_BLOCKS: u64 = 256;
+/// No near checkpoint where replaying takes less than this.
+const NEAR_COST_NS: u64 = 2_000_000;
+
+fn encode(points: &Points) -> Vec<u8> {
+    let kind = |kind: WatchKind| match kind {
+        WatchKind::Write => 0,
+        WatchKind::Read => 1,
+        WatchKind::Access => 2,
+    };
+    let watches: Vec<_> = points.watchpoints.iter().map(|watch| (watch.address, watch.length, kind(watch.kind))).collect();
+    replay_guest::watch::Points::encode(&points.breakpoints, &watches)
+}
+
+fn reason_of(hit: &LastHit, points: &Points) -> StopReason {
+    hit.watchpoint.and_then(|index| points.watchpoints.get(index)).map_or(StopReason::Breakpoint, |watch| StopReason::Watchpoint(*watch))
+}
+
+impl Replay {
+    pub(crate) fn step_forward(&mut self) -> Result<Stop, Error> {
+        let here = self.now();
+        if here >= self.end() {
+            return Ok(self.stop(StopReason::End));
+        }
+        match self.current.step(None) {
+            Ok(reply) if reply.reason == Reason::End => Ok(self.stop(StopReason::End)),
+            Ok(_) => Ok(self.stop(StopReason::Arrived)),
+            Err(error) => {
+                self.restore(here)?;
+                Err(error)
+            }
+        }
+    }
+
+    pub(crate) fn step_backward(&mut self) -> Result<Stop, Error> {
+        let here = self.now();
+        if here <= self.begin() {
+            return Ok(self.stop(StopReason::Begin));
+        }
+        self.leave_near(here)?;
+        let previous = self.time_before(here)?;
+        if !self.go(previous)? {
+            return Err(Error::Process(format!("the way back to {previous} is lost")));
+        }
+        Ok(self.stop(StopReason::Arrived))
+    }
+
+    /// Makes sure that a checkpoint is not far before `here`.
+    fn leave_near(&mut self, here: Time) -> Result<(), Error> {
+        let target = Time { bbcount: here.bbcount.saturating_sub(NEAR_BLOCKS), pc: 0 };
+        let nearest = self.checkpoints.nearest(here);
+        if target.bbcount <= nearest.time.bbcount {
+            return Ok(());
+        }
+        let from = nearest.cost_ns;
+        let mut process = nearest.fork()?;
+        let reply = Self::travel(&mut self.checkpoints, &mut process, &Run::to(target), None)?;
+        let stands = matches!(reply.reason, Reason::Arrived | Reason::Missed) && process.time < here;
+        if stands && process.cost_ns.saturating_sub(from) > NEAR_COST_NS {
+            self.checkpoints.add_near(process);
+        }
+        Ok(())
+    }
+
+    /// The time from which a step leads to `here`.
+    fn time_before(&mut self, here: Time) -> Result<Time, Error> {
+        // Usually the block before has a time; a block that a signal forestalled has none.
+        for back in [1, 2, 3, 16, u64::MAX] {
+            let start = Time { bbcount: here.bbcount.saturating_sub(back), pc: 0 };
+            let mut process = self.process_before(start, here)?;
+            if process.time < here {
+                let reply = process.step(Some(here))?;
+                if let (true, Some(previous)) = (reply.time == here, reply.previous) {
+                    return Ok(previous);
+                }
+            }
+        }
+        Err(Error::Process(format!("no way leads to {here}")))
+    }
+
+    /// A process at or soon behind `start`, which may not exist, or at the checkpoint before it.
+    fn process_before(&mut self, start: Time, here: Time) -> Result<Process, Error> {
+        let at_most = Time { bbcount: here.bbcount, pc: here.pc - 1 };
+        let base = if start > self.begin() { start } else { self.begin() };
+        let mut process = self.checkpoints.nearest(base.min(at_most)).fork()?;
+        if process.time < start {
+            Self::travel(&mut self.checkpoints, &mut process, &Run::to(start), None)?;
+        }
+        Ok(process)
+    }
+
+    pub(crate) fn resume_forward(&mut self, points: &Points, cancel: &Cancel) -> Result<Stop, Error> {
+        let here = self.now();
+        if here >= self.end() {
+            return Ok(self.stop(StopReason::End));
+        }
+        let run = Run { flags: run_flags::POINTS | run_flags::MOVE_FIRST, ..Run::default() };
+        let outcome = match self.current.set_points(&encode(points)) {
+            Ok(()) => Self::travel(&mut self.checkpoints, &mut self.current, &run, Some(cancel)),
+            Err(error) => Err(error),
+        };
+        let reply = match outcome {
+            Ok(reply) => reply,
+            Err(error) => {
+                self.restore(here)?;
+                return Err(error);
+            }
+        };
+        let reason = match reply.reason {
+            Reason::Breakpoint => StopReason::Breakpoint,
+            Reason::Watchpoint => match points.watchpoints.get(reply.detail as usize) {
+                Some(watch) => StopReason::Watchpoint(*watch),
+                None => StopReason::Arrived,
+            },
+            Reason::Cancelled => StopReason::Cancelled,
+            _ => StopReason::End,
+        };
+        Ok(self.stop(reason))
+    }
+
+    pub(crate) fn resume_backward(&mut self, points: &Points, cancel: &Cancel) -> Result<Stop, Error> {
+        let here = self.now();
+        if here <= self.begin() {
+            return Ok(self.stop(StopReason::Begin));
+        }
+        let data = encode(points);
+        let mut limit = here;
+        let hit = loop {
+            let Some(checkpoint) = self.checkpoints.before(limit) else { break None };
+            let start = checkpoint.time;
+            let mut process = checkpoint.fork()?;
+            process.set_points(&data)?;
+            let reply = Self::travel(&mut self.checkpoints, &mut process, &Run::to(limit).noting_last(), Some(cancel))?;
+            match reply.reason {
+                Reason::Cancelled => return Ok(self.stop(StopReason::Cancelled)),
+                Reason::Arrived => {}
+                _ => return Err(Error::Process(format!("replaying from {start} does not lead to {limit}"))),
+            }
+            if let Some(hit) = reply.hit {
+                break Some(hit);
+            }
+            limit = start;
+        };
+        let (target, reason) = match &hit {
+            Some(hit) => (hit.time, reason_of(hit, points)),
+            None => (self.begin(), StopReason::Begin),
+        };
+        if !self.go(target)? {
+            return Err(Error::Process(format!("the way back to {target} is lost")));
+        }
+        Ok(self.stop(reason))
+    }
+}
