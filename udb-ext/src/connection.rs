@@ -7,7 +7,7 @@
 //!     let go within [`GRACE`] is cut off with the process.
 
 use std::io::{self, Read, Write};
-use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::thread;
 use std::time::Duration;
 
@@ -45,17 +45,25 @@ impl Framing {
     }
 }
 
+/// What gdb sends. Dropping it tells the reader that the session is over.
+pub struct Stream {
+    pub incoming: Receiver<Incoming>,
+    _session: Sender<()>,
+}
+
 /// Reads `input` until its end on a thread.
-pub fn spawn_reader(mut input: impl Read + Send + 'static, cancel: Cancel) -> Receiver<Incoming> {
-    let (sender, receiver) = channel();
+pub fn spawn_reader(mut input: impl Read + Send + 'static, cancel: Cancel) -> Stream {
+    let (sender, incoming) = channel();
+    let (session, session_over) = channel();
     thread::spawn(move || {
         read_all(&mut input, &sender, &cancel);
         cancel.cancel();
         drop(sender);
-        thread::sleep(GRACE);
-        std::process::exit(1);
+        if session_over.recv_timeout(GRACE) == Err(RecvTimeoutError::Timeout) {
+            std::process::exit(1);
+        }
     });
-    receiver
+    Stream { incoming, _session: session }
 }
 
 fn read_all(input: &mut impl Read, sender: &Sender<Incoming>, cancel: &Cancel) {

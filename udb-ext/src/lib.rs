@@ -11,6 +11,8 @@ mod arch;
 mod commands;
 mod connection;
 mod correlate;
+#[cfg(test)]
+mod fake;
 mod files;
 mod launcher;
 mod open;

@@ -67,3 +67,133 @@ fn json(value: &impl Serialize) -> String {
 fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
+
+#[cfg(test)]
+mod tests {
+    use replayer::Cancel;
+    use serde_json::{Value, json};
+
+    use super::*;
+    use crate::fake;
+
+    fn debuggee() -> Debuggee {
+        Debuggee::new(fake::opened(), Cancel::default())
+    }
+
+    fn ask(debuggee: &mut Debuggee, request: Value) -> Value {
+        serde_json::from_str(&answer(debuggee, request.to_string().as_bytes())).unwrap()
+    }
+
+    /// The results (which count the moments) of the events that a page shows.
+    fn results(page: &Value) -> Vec<i64> {
+        page["events"].as_array().unwrap().iter().map(|row| row[3].as_i64().unwrap()).collect()
+    }
+
+    #[test]
+    fn jumps_tell_where_they_led() {
+        let mut debuggee = debuggee();
+        let (begin, end) = (json!([1, fake::pc(0)]), json!([5, fake::pc(9)]));
+        let now = ask(&mut debuggee, json!({"do": "now"}));
+        assert_eq!((&now["now"], &now["begin"], &now["end"]), (&begin, &begin, &end));
+        let jumped = ask(&mut debuggee, json!({"do": "seek", "bbcount": 3}));
+        assert_eq!(jumped["now"], json!([3, fake::pc(4)]));
+        assert_eq!(jumped["code"], now["code"]);
+        let jumped = ask(&mut debuggee, json!({"do": "end"}));
+        assert_eq!(jumped["now"], end);
+        assert_ne!(jumped["code"], now["code"]);
+        assert_eq!(ask(&mut debuggee, json!({"do": "begin"}))["now"], begin);
+    }
+
+    #[test]
+    fn errors_are_replies() {
+        let mut debuggee = debuggee();
+        for (request, part) in [
+            (json!({"do": "seek", "bbcount": 99}), "outside the recorded range"),
+            (json!({"do": "seek", "bbcount": 1, "pc": 1}), "never reached"),
+            (json!({"do": "nosuch"}), "nosuch"),
+            (json!({}), "udb-server"),
+            (json!({"do": "blame", "address": 1, "length": 1}), "no log"),
+        ] {
+            let error = ask(&mut debuggee, request.clone())["error"].as_str().unwrap().to_owned();
+            assert!(error.contains(part), "{request}: {error}");
+        }
+        assert!(answer(&mut debuggee, b"\xff").contains("error"));
+        assert_eq!(ask(&mut debuggee, json!({"do": "now"}))["now"], json!([1, fake::pc(0)]));
+    }
+
+    #[test]
+    fn events_are_cut_to_ranges_and_names() {
+        let mut debuggee = debuggee();
+        let mut page = |fields: Value| {
+            let mut request = json!({"do": "events"});
+            request.as_object_mut().unwrap().extend(fields.as_object().unwrap().clone());
+            results(&ask(&mut debuggee, request))
+        };
+        assert_eq!(page(json!({})), (0..10).collect::<Vec<_>>());
+        assert_eq!(page(json!({"min": 2, "max": 3})), [2, 3]);
+        assert_eq!(page(json!({"name": "write"})), [0, 3, 6, 9]);
+        assert_eq!(page(json!({"name": "write", "limit": 4})), [0, 3]);
+        assert_eq!(page(json!({"min": 99})), Vec::<i64>::new());
+        assert_eq!(page(json!({"min": 3, "max": 2})), Vec::<i64>::new());
+        let here = json!([2, fake::pc(3)]);
+        assert_eq!(page(json!({"beyond": here, "limit": 2})), [4, 5]);
+        assert_eq!(page(json!({"beyond": here, "backward": true})), [2, 1, 0]);
+        assert_eq!(page(json!({"beyond": here, "backward": true, "limit": 1})), [2]);
+        assert_eq!(page(json!({"beyond": [99, 0]})), Vec::<i64>::new());
+    }
+
+    #[test]
+    fn pages_join_without_gap_or_overlap() {
+        for backward in [false, true] {
+            let mut debuggee = debuggee();
+            let (mut seen, mut cursor) = (Vec::new(), Value::Null);
+            loop {
+                let page = ask(&mut debuggee, json!({"do": "events", "limit": 3, "cursor": cursor, "backward": backward}));
+                assert_eq!(page["scanned"], results(&page).len());
+                seen.extend(results(&page));
+                cursor = page["cursor"].clone();
+                if cursor.is_null() {
+                    break;
+                }
+            }
+            if backward {
+                seen.reverse();
+            }
+            assert_eq!(seen, (0..10).collect::<Vec<_>>());
+        }
+    }
+
+    #[test]
+    fn statistics_add_up() {
+        let stats = ask(&mut debuggee(), json!({"do": "event-stats"}));
+        assert_eq!((stats["count"].clone(), stats["size"].clone()), (json!(10), json!(100)));
+        assert_eq!(stats["names"], json!({"read": [6, 60], "write": [4, 40]}));
+        let mut empty = Debuggee::new(fake::opened_with(Vec::new()), Cancel::default());
+        assert_eq!(ask(&mut empty, json!({"do": "event-stats"}))["last"], Value::Null);
+    }
+
+    #[test]
+    fn shared_bytes_have_a_status_each() {
+        let mut debuggee = debuggee();
+        let request = json!({"do": "shared", "ranges": [[fake::COUNTER, 1], [fake::COUNTER + 1, 1]]});
+        assert_eq!(ask(&mut debuggee, request.clone())["statuses"], json!(["never", "private"]));
+        ask(&mut debuggee, json!({"do": "seek", "bbcount": 2}));
+        assert_eq!(ask(&mut debuggee, request)["statuses"], json!([[1, fake::pc(1)], "private"]));
+    }
+
+    #[test]
+    fn an_armed_search_passes_over_breakpoints_once() {
+        let mut debuggee = debuggee();
+        ask(&mut debuggee, json!({"do": "arm", "address": fake::COUNTER, "length": 1}));
+        debuggee.run();
+        assert_eq!(ask(&mut debuggee, json!({"do": "now"}))["now"], json!([1, fake::pc(1)]));
+        debuggee.run();
+        assert_eq!(ask(&mut debuggee, json!({"do": "now"}))["now"], json!([5, fake::pc(9)]));
+    }
+
+    #[test]
+    fn files_say_whether_they_are_still_there() {
+        let files = ask(&mut debuggee(), json!({"do": "files"}));
+        assert_eq!(files["files"], json!([{"path": "/recorded/program", "size": 8, "on_disk": "missing"}]));
+    }
+}

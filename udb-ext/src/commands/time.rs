@@ -23,9 +23,6 @@ pub struct Now {
     executable: String,
     /// Changes whenever the mapped code does: then gdb's list of libraries is out of date.
     code: String,
-    /// Why the last movement failed.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    complaint: Option<String>,
 }
 
 pub fn now(debuggee: &mut Debuggee) -> Now {
@@ -39,7 +36,6 @@ pub fn now(debuggee: &mut Debuggee) -> Now {
         uuid: hex(&timeline.recording_uuid()),
         executable: timeline.executable(),
         code,
-        complaint: debuggee.complaint.clone(),
     }
 }
 
