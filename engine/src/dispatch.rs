@@ -23,8 +23,10 @@ use crate::count;
 use crate::fault::FaultInfo;
 use crate::flags::{self, Liveness};
 use crate::gate;
+use crate::guard::CodeGuard;
 use crate::host::{After, Flow, Host};
 use crate::indirect;
+use crate::memory;
 use crate::site::Site;
 use crate::trace::{self, Fetcher, Limits};
 use crate::translate::{self, SiteMode, Style};
@@ -90,6 +92,7 @@ pub struct Engine<H: Host> {
     watch: Option<Wanted>,
     /// Guest pages (address / 4096) that code was translated from.
     source_pages: HashSet<u64>,
+    guard: CodeGuard,
     /// Counts flushes.
     generation: u64,
     base: u64,
@@ -127,6 +130,7 @@ impl<H: Host> Engine<H> {
             breakpoints: HashSet::new(),
             watch: None,
             source_pages: HashSet::new(),
+            guard: CodeGuard::default(),
             generation: 0,
             base: 1,
             stop: None,
@@ -266,6 +270,7 @@ impl<H: Host> Engine<H> {
 
     /// Throws away translations made from guest code in [start, end).
     pub fn discard(&mut self, start: u64, end: u64) {
+        self.guard.forget(start, end);
         let pages = (end >> 12).saturating_sub(start >> 12);
         let touched = if pages > self.source_pages.len() as u64 {
             self.source_pages.iter().any(|&page| page >= start >> 12 && page <= (end.max(1) - 1) >> 12)
@@ -275,6 +280,27 @@ impl<H: Host> Engine<H> {
         if touched {
             self.flush();
         }
+    }
+
+    /// Copies `bytes` to guest memory as far as it is mapped writable, and returns how many were; code in it is translated anew.
+    pub fn write_guest(&mut self, address: u64, bytes: &[u8]) -> usize {
+        let mut done = 0;
+        loop {
+            done += memory::write_guest(address + done as u64, &bytes[done..]);
+            if done == bytes.len() || !self.guard.open(address + done as u64) {
+                return done;
+            }
+            self.flush();
+        }
+    }
+
+    /// Lets the kernel write to code as well; `true` if that changed anything.
+    pub fn open_code(&mut self) -> bool {
+        let opened = self.guard.open_all();
+        if opened {
+            self.flush();
+        }
+        opened
     }
 
     /// Throws all translations away.
@@ -426,6 +452,10 @@ impl<H: Host> Engine<H> {
 
     fn after_resume(&mut self) -> u64 {
         if let Some(fault) = self.fault.take() {
+            if fault.is_write() && self.guard.open(fault.address) {
+                self.flush();
+                return self.next_entry();
+            }
             let flow = self.with_host(|host, engine| host.fault(engine, &fault));
             return self.go(flow);
         }
@@ -511,6 +541,7 @@ impl<H: Host> Engine<H> {
         loop {
             let pc = self.context().rip;
             if let Some(mut liveness) = self.dirty {
+                self.fetcher.refresh();
                 // Run single instructions until the flags are the guest's again; see `flags_dirty`.
                 self.dirty = match self.fetcher.fetch(pc).map(|insn| liveness.feed(flags::effect(&insn.instruction))) {
                     Some(None) => Some(liveness),
@@ -559,6 +590,9 @@ impl<H: Host> Engine<H> {
 
     fn entry(&mut self) -> u64 {
         let pc = self.context().rip;
+        if self.guard.is_volatile(pc) {
+            return self.make(pc, None, usize::MAX, false);
+        }
         match self.by_pc.get(&pc) {
             Some(&unit) => self.units[unit].host,
             None => self.make(pc, None, usize::MAX, true),
@@ -591,11 +625,12 @@ impl<H: Host> Engine<H> {
     }
 
     fn make(&mut self, pc: u64, cut: Option<u64>, instructions: usize, linked: bool) -> u64 {
+        self.fetcher.refresh();
         let region = self.region_for(pc);
         if !self.cache.has_room(region, UNIT_BYTES_MAX) {
             self.flush();
         }
-        let serves = |pc: u64| self.cache.regions[region].serves(pc) || region == 0;
+        let serves = |pc: u64| (self.cache.regions[region].serves(pc) || region == 0) && !self.guard.is_volatile(pc);
         let is_breakpoint = |at: u64| instructions != 1 && self.breakpoints.contains(&at);
         let (max_transfers, max_instructions) = if linked && !self.options.single_blocks { Limits::TRACE } else { (1, Limits::TRACE.1) };
         let limits = Limits {
@@ -621,6 +656,7 @@ impl<H: Host> Engine<H> {
         let base = self.cache.regions[region].cursor();
         let buffer = core::mem::take(&mut self.buffer);
         let output = translate::translate(&trace, base, buffer, &style, &mut self.fetcher, &mut self.factory);
+        let counter = style.counter;
         let host = self.cache.install(region, &output.bytes);
         let mut sources: Vec<(u64, u64)> = Vec::new();
         let mut add = |start: u64, end: u64| match sources.last_mut() {
@@ -632,12 +668,14 @@ impl<H: Host> Engine<H> {
         }
         let (start, end) = trace.end_range();
         add(start, end);
-        for &(start, end) in &sources {
-            self.source_pages.extend((start >> 12)..=((end - 1) >> 12));
+        for page in sources.iter().flat_map(|&(start, end)| (start >> 12)..=((end - 1) >> 12)) {
+            if self.source_pages.insert(page) && self.with_host(|host, _| host.is_writable_code(page << 12)) {
+                self.guard.guard(page);
+            }
         }
         self.exits.extend_from_slice(&output.exits);
         self.sites.extend(output.sites.iter().map(|site| Site { tag: self.tags.get(&site.pc).copied().unwrap_or(0), ..*site }));
-        self.units.push(Unit { pc, host, length: output.bytes.len() as u32, counter: style.counter, rows: output.rows.into_boxed_slice(), sources });
+        self.units.push(Unit { pc, host, length: output.bytes.len() as u32, counter, rows: output.rows.into_boxed_slice(), sources });
         self.buffer = output.bytes;
         if linked {
             self.by_pc.insert(pc, index);

@@ -25,6 +25,11 @@ pub struct FaultInfo {
 }
 
 impl FaultInfo {
+    /// A page fault of a write to memory that is mapped without the right.
+    pub fn is_write(&self) -> bool {
+        self.trapno == 14 && self.error & 3 == 3
+    }
+
     /// The fault of executing at `pc` where nothing is mapped: what the kernel would send.
     pub fn execute(pc: u64) -> Self {
         let mut info = [0u64; 16];

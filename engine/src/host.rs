@@ -69,6 +69,12 @@ pub trait Host: Sized {
     /// The guest is at something the engine cannot translate.
     fn unsupported(&mut self, engine: &mut Engine<Self>, what: &str) -> Flow;
 
+    /// Whether the guest may write to the page at this address, from which code is about to be translated.
+    fn is_writable_code(&mut self, address: u64) -> bool {
+        let _ = address;
+        false
+    }
+
     /// A place for a new code region within ±2 GB of `near`: base and size, free of mappings. `None`: there is none.
     fn place_region(&mut self, near: u64) -> Option<(u64, u64)>;
 

@@ -18,6 +18,7 @@ mod emit;
 mod fault;
 mod flags;
 mod gate;
+mod guard;
 #[cfg(target_os = "none")]
 pub mod heap;
 mod host;

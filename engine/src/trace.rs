@@ -129,6 +129,11 @@ impl Fetcher {
         Self { window: [0; 64], start: 0, length: 0 }
     }
 
+    /// Forgets what it has read: the guest may have run since.
+    pub fn refresh(&mut self) {
+        self.length = 0;
+    }
+
     /// `None`: nothing readable or decodable at `pc`.
     pub fn fetch(&mut self, pc: u64) -> Option<Insn> {
         let inside = pc >= self.start && pc < self.start + self.length as u64;

@@ -2,10 +2,10 @@
 //!
 //! It becomes the program (exec), with libundolr preloaded, so process id, parent, descriptors and exit status are the program's own.
 
-use std::ffi::OsString;
-use std::os::unix::process::CommandExt;
+use std::ffi::{CString, OsStr, OsString};
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
-use std::process::{Command, ExitCode};
+use std::process::ExitCode;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use anyhow::{Context, Result, bail, ensure};
@@ -96,17 +96,18 @@ fn run(arguments: &Arguments) -> Result<std::convert::Infallible> {
     ensure!(file.extension().is_some_and(|extension| extension == "undo"), "the recording file {} must end in .undo", file.display());
     let file = std::path::absolute(&file).with_context(|| format!("the recording file {}", file.display()))?;
     check_directory(&file)?;
-    let mut command = Command::new(program);
-    command.args(&arguments.program[1..]);
     let mut preload = library.into_os_string();
     if let Some(list) = std::env::var_os("LD_PRELOAD").filter(|list| !list.is_empty()) {
         preload.push(":");
         preload.push(list);
     }
-    command.env("LD_PRELOAD", preload);
-    let mut set = |variable: Variable, value: OsString| {
-        command.env(format!("{PREFIX}{}", variable.name()), value);
-    };
+    // In the order that the program would find natively: ours are taken out again before it looks.
+    let mut environment: Vec<(OsString, OsString)> = std::env::vars_os().collect();
+    match environment.iter_mut().find(|(name, _)| name == "LD_PRELOAD") {
+        Some((_, value)) => *value = preload,
+        None => environment.push(("LD_PRELOAD".into(), preload)),
+    }
+    let mut set = |variable: Variable, value: OsString| environment.push((format!("{PREFIX}{}", variable.name()).into(), value));
     set(Variable::Pid, std::process::id().to_string().into());
     set(Variable::File, file.clone().into_os_string());
     if let Some(log) = &arguments.shmem_log {
@@ -137,8 +138,19 @@ fn run(arguments: &Arguments) -> Result<std::convert::Infallible> {
     if !arguments.quiet {
         eprintln!("live-record: recording to {}", file.display());
     }
-    let error = command.exec();
-    bail!("cannot run {}: {error}", Path::new(program).display())
+    let environment = environment.into_iter().map(|(mut name, value)| {
+        name.push("=");
+        name.push(value);
+        c_string(&name)
+    });
+    let argv: Vec<CString> = arguments.program.iter().map(|argument| c_string(argument)).collect::<Result<_>>()?;
+    let environment: Vec<CString> = environment.collect::<Result<_>>()?;
+    let Err(error) = nix::unistd::execvpe(&argv[0], &argv, &environment);
+    bail!("cannot run {}: {}", Path::new(program).display(), error.desc())
+}
+
+fn c_string(text: &OsStr) -> Result<CString> {
+    CString::new(text.as_bytes()).with_context(|| format!("{} contains a zero byte", OsString::from_vec(text.as_bytes().to_vec()).display()))
 }
 
 /// libundolr.so beside this program: ../lib as installed.

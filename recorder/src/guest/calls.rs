@@ -6,7 +6,7 @@
 use alloc::vec::Vec;
 
 use engine::sys::{self, SigAction, SigAltStack, raw};
-use engine::{Flow, arena, read_guest, reg, write_guest};
+use engine::{Flow, arena, read_guest, reg};
 use recording::{Body, EndReason, EventBuilder, Full, Syscall};
 use shmem_log::{Kind, LineTicks, Origin, WideToken, Writer};
 
@@ -155,7 +155,10 @@ impl Turn<'_> {
             host.shared.release();
             actual = self.args;
         }
-        let result = frames::interruptible(self.number, &actual);
+        let mut result = frames::interruptible(self.number, &actual);
+        if result == -i64::from(sys::errno::EFAULT) && engine.open_code() {
+            result = frames::interruptible(self.number, &actual);
+        }
         if nested {
             host.shared.close();
         }
@@ -221,6 +224,7 @@ impl Turn<'_> {
                 let result = self.native();
                 if result == 0 {
                     host.shared.remove(address, end);
+                    host.writable_code.set(address, end, 0);
                     engine.discard(address, end);
                 }
                 self.done_simply(host, engine, result)
@@ -296,6 +300,7 @@ impl Turn<'_> {
         let start = result as u64;
         let end = start.saturating_add(length).saturating_add(4095) & !4095;
         engine.discard(start, end);
+        host.writable_code.set(start, end, prot as u32);
         let kind = flags & raw::MAP_TYPE;
         let shared = kind == raw::MAP_SHARED || kind == raw::MAP_SHARED_VALIDATE;
         if shared && prot as u32 & raw::PROT_EXEC == 0 && adopt_at(host, engine.bbcount(), start) {
@@ -325,6 +330,9 @@ impl Turn<'_> {
         }
         let result = self.native();
         engine.discard(address, end);
+        if result == 0 {
+            host.writable_code.set(address, end, self.args[2] as u32);
+        }
         self.done_simply(host, engine, result)
     }
 
@@ -464,7 +472,7 @@ impl Turn<'_> {
         if address == 0 {
             return self.done_simply(host, engine, 0);
         }
-        if write_guest(address, bytes) != bytes.len() {
+        if engine.write_guest(address, bytes) != bytes.len() {
             return self.done_simply(host, engine, -i64::from(sys::errno::EFAULT));
         }
         self.done(host, engine, 0, &mut |builder| builder.push_write(address, bytes))

@@ -4,7 +4,7 @@ use alloc::vec::Vec;
 use core::arch::global_asm;
 
 use engine::sys::{SigAction, SigAltStack, UCONTEXT_ORDER, UCONTEXT_RIP, UContext, raw};
-use engine::{Flow, read_guest, reg, vector, write_guest};
+use engine::{Flow, read_guest, reg, vector};
 use recording::{Body, SIGINFO_BYTES, Signal, SignalAction, Syscall};
 
 use super::end;
@@ -121,7 +121,7 @@ pub fn enter_handler(host: &mut Recorder, engine: &mut Guest, queued: &Queued, a
     }
     frame.extend_from_slice(&image);
 
-    if write_guest(frame_at, &frame) != frame.len() {
+    if engine.write_guest(frame_at, &frame) != frame.len() {
         // No room for the frame: the kernel would end the program with SIGSEGV.
         return end::stop_unsupported(host, engine, format_args!("a signal handler without stack"));
     }

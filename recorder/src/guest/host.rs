@@ -10,6 +10,7 @@ use super::events::EventLog;
 use super::shared::SharedMaps;
 use super::signals::{self, Signals};
 use super::vdso::Vdso;
+use super::writable_code::WritableCode;
 use super::{calls, end};
 
 pub type Guest = Engine<Recorder>;
@@ -35,6 +36,8 @@ pub struct Recorder {
     pub log: Option<AccessLog>,
     pub signals: Signals,
     pub vdso: Vdso,
+    /// Mappings that the guest may both write and execute.
+    pub writable_code: WritableCode,
     pub fs_base: u64,
     pub uuid: [u8; 16],
     pub parent_uuid: [u8; 16],
@@ -45,7 +48,7 @@ pub struct Recorder {
 
 impl Recorder {
     pub fn new(events: EventLog, shared: SharedMaps, log: Option<AccessLog>, signals: Signals, vdso: Vdso, fs_base: u64, uuid: [u8; 16]) -> Self {
-        Self { events, shared, log, signals, vdso, fs_base, uuid, parent_uuid: [0; 16], pending: None, overflow: false }
+        Self { events, shared, log, signals, vdso, writable_code: WritableCode::default(), fs_base, uuid, parent_uuid: [0; 16], pending: None, overflow: false }
     }
 
     pub fn registers(&self, engine: &mut Guest) -> Registers {
@@ -334,6 +337,10 @@ impl Host for Recorder {
 
     fn unsupported(&mut self, engine: &mut Guest, what: &str) -> Flow {
         end::stop_unsupported(self, engine, format_args!("{what}"))
+    }
+
+    fn is_writable_code(&mut self, address: u64) -> bool {
+        self.writable_code.contains(address)
     }
 
     fn place_region(&mut self, near: u64) -> Option<(u64, u64)> {

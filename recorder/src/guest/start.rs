@@ -86,6 +86,9 @@ fn begin(host: &mut Recorder, engine: &mut Guest, state: &mut State, image: &[u8
         for map in own.iter().filter(|map| SharedMaps::is_candidate(map) && !arena::contains(map.start)) {
             calls::adopt(host, 1, map);
         }
+        for map in &own {
+            host.writable_code.set(map.start, map.end, map.prot);
+        }
     } else {
         host.shared.forget();
         readopt(host, &own);

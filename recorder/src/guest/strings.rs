@@ -3,7 +3,7 @@
 //! They are performed here, a page at most at a time, instead of by the processor. Each piece is an access of its own in the log; all
 //! differences found are events of the one instruction.
 
-use engine::{Flow, Site, read_guest, reg, write_guest};
+use engine::{Flow, Site, read_guest, reg};
 use shmem_log::{Kind, LineTicks, Origin, Writer};
 
 use super::end;
@@ -170,7 +170,7 @@ impl Recorder {
 
     /// Writes guest memory, shared or not; `false` if it cannot be written.
     fn put(&mut self, engine: &mut Guest, pc: u64, address: u64, bytes: &[u8]) -> bool {
-        let Some(map) = self.shared.find(address).copied() else { return write_guest(address, bytes) == bytes.len() };
+        let Some(map) = self.shared.find(address).copied() else { return engine.write_guest(address, bytes) == bytes.len() };
         let mut scratch = [LineTicks::default(); LINES];
         let token = match (map.object, &mut self.log) {
             (Some(object), Some(log)) => Some(log.begin_wide(Kind::Write, object, map.to_object(address), bytes.len() as u64, &mut scratch)),

@@ -1,0 +1,62 @@
+//! Code that is written at run time: pages that are both writable and executable are closed to writing once something was translated
+//! from them; the write that faults throws the translations away and opens the page again.
+//!
+//! A page on which that happens often (code and the data it writes in one page) becomes volatile: nothing made from it is kept, each of
+//! its blocks is translated anew every time. Code that is written while not executable needs none of this: mprotect and mmap tell.
+
+use hashbrown::{HashMap, HashSet};
+
+use crate::sys::{self, raw};
+
+/// So many faults make a page volatile.
+const FAULTS_MAX: u8 = 8;
+const PAGE: u64 = 4096;
+
+#[derive(Debug, Default)]
+pub struct CodeGuard {
+    guarded: HashSet<u64>,
+    faults: HashMap<u64, u8>,
+}
+
+impl CodeGuard {
+    pub fn is_volatile(&self, address: u64) -> bool {
+        !self.faults.is_empty() && self.faults.get(&(address / PAGE)).is_some_and(|&faults| faults >= FAULTS_MAX)
+    }
+
+    /// Something was translated from this page, which the guest may write.
+    pub fn guard(&mut self, page: u64) {
+        if !self.is_volatile(page * PAGE) && self.guarded.insert(page) {
+            sys::mprotect(page * PAGE, PAGE, raw::PROT_READ | raw::PROT_EXEC);
+        }
+    }
+
+    /// Opens the page of `address` if it was guarded; `true` if so.
+    pub fn open(&mut self, address: u64) -> bool {
+        let page = address / PAGE;
+        if !self.guarded.remove(&page) {
+            return false;
+        }
+        sys::mprotect(page * PAGE, PAGE, raw::PROT_READ | raw::PROT_WRITE | raw::PROT_EXEC);
+        let faults = self.faults.entry(page).or_insert(0);
+        *faults = faults.saturating_add(1);
+        true
+    }
+
+    /// Opens all pages; `true` if there were any.
+    pub fn open_all(&mut self) -> bool {
+        let any = !self.guarded.is_empty();
+        for page in self.guarded.drain() {
+            sys::mprotect(page * PAGE, PAGE, raw::PROT_READ | raw::PROT_WRITE | raw::PROT_EXEC);
+        }
+        any
+    }
+
+    /// The guest has changed what is mapped at [start, end): its pages are what it made them.
+    pub fn forget(&mut self, start: u64, end: u64) {
+        if !self.guarded.is_empty() || !self.faults.is_empty() {
+            let outside = |page: u64| page < start / PAGE || page >= end.div_ceil(PAGE);
+            self.guarded.retain(|&page| outside(page));
+            self.faults.retain(|&page, _| outside(page));
+        }
+    }
+}
