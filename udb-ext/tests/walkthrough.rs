@@ -177,11 +177,11 @@ fn blame_goes_there_by_itself_and_back() {
 #[test]
 fn a_watchpoint_tells_that_the_value_came_from_elsewhere() {
     let scene = Scene::set("");
-    let commands = ["break consumer_run", "continue", "rwatch shmem_data_array[11]", "ugo end", "reverse-continue", "uinfo time -a"];
+    let commands = ["break consumer_run", "continue", "rwatch -l shmem_data_array[11]", "ugo end", "reverse-continue", "uinfo time -a"];
     let run = scene.bench.batch("consumer-133.undo", &commands);
     let write = &scene.write;
     let hint = format!("The value read here was written by inferior 2 at {write}: `ugo inferior 2 {write}` goes there.");
-    run.status(0).shows(&["Hardware read watchpoint 2: shmem_data_array[11]", &hint, &format!("Current time is: {} (…", scene.read)]);
+    run.status(0).shows(&["Hardware read watchpoint 2: -location shmem_data_array[11]", &hint, &format!("Current time is: {} (…", scene.read)]);
 }
 
 #[test]

@@ -15,8 +15,6 @@ import gdb
 from . import shared
 from .errors import UdbError
 
-_OPTIONAL_ARGUMENTS = re.compile(r"/\S*|-")
-
 
 class Debugger:
     """gdb as the rest of the package sees it."""
@@ -251,7 +249,7 @@ class Debugger:
         for breakpoint in getattr(event, "breakpoints", []):
             if breakpoint.type in _WATCHPOINTS and breakpoint.expression:
                 try:
-                    value = gdb.parse_and_eval(breakpoint.expression)
+                    value = gdb.parse_and_eval(_LOCATION.sub("", breakpoint.expression))
                 except gdb.error:
                     continue
                 if value.address is not None:
@@ -259,7 +257,7 @@ class Debugger:
         return places
 
     def going_back(self):
-        return "reverse" in (self.attempt("show exec-direction") or "")
+        return "reverse" in (self.attempt("show exec-direction") or "").lower()
 
     def own_breakpoints(self, inferior):
         """Lets breakpoint locations stop only the inferior for which their breakpoint was made. gdb 12 cannot, and stops in all."""
@@ -340,6 +338,8 @@ class _Prefix:
         gdb.execute(f"help {self._name}")
 
 
+# How gdb writes a watchpoint made with -l.
+_LOCATION = re.compile(r"-l(ocation)?\s+")
 _ALL_BITS = (1 << 64) - 1
 _WATCHPOINTS = [
     getattr(gdb, name)
