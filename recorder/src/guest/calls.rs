@@ -139,6 +139,9 @@ impl Turn<'_> {
                     Dir::Address => return,
                 };
                 let length = pointer.range.len.min(map.end - pointer.range.addr);
+                if accesses.iter().any(|access: &KernelAccess| access.address == pointer.range.addr && access.kind == kind) {
+                    return;
+                }
                 if let (Some(object), Some(log)) = (map.object, log.as_mut()) {
                     let offset = map.to_object(pointer.range.addr);
                     let mut scratch = Vec::new();
@@ -188,8 +191,10 @@ impl Turn<'_> {
             // How much of it the kernel really touched.
             let mut moved = 0;
             let mut count = |range: Range| {
-                if range.addr == access.address {
-                    moved = moved.max(range.len.min(access.length));
+                // Parts of a structure count up to their end.
+                let end = access.address + access.length;
+                if range.addr < end && access.address < range.addr + range.len {
+                    moved = moved.max((range.addr + range.len).min(end) - access.address);
                 }
             };
             if access.kind.writes() {
