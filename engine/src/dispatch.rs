@@ -14,7 +14,7 @@ use alloc::boxed::Box;
 use alloc::vec::Vec;
 
 use hashbrown::{HashMap, HashSet};
-use iced_x86::InstructionInfoFactory;
+use iced_x86::{Decoder, Encoder, InstructionInfoFactory};
 
 use crate::arena;
 use crate::cache::Cache;
@@ -113,6 +113,7 @@ pub struct Engine<H: Host> {
 impl<H: Host> Engine<H> {
     /// Sets the engine up in the arena. The context's registers and rip must be set before [`Self::run`].
     pub fn new(host: H, options: Options) -> Box<Self> {
+        warm_up();
         let mut host = Box::new(host);
         let context = arena::CONTEXT as *mut Context;
         let mut engine = Box::new(Self {
@@ -709,6 +710,17 @@ impl<H: Host> Engine<H> {
         self.settle(counter, i64::from(row.unsettled));
         Some(dispatch)
     }
+}
+
+/// iced-x86 builds its tables when first used and remembers that in statics. Those lie in the guest's address space, so it is done
+/// before a start state is taken: from then on they do not change.
+fn warm_up() {
+    let instruction = Decoder::new(64, &[0x48, 0x89, 0xc3], 0).decode();
+    let mut encoder = Encoder::new(64);
+    let encoded = encoder.encode(&instruction, 0);
+    debug_assert!(encoded.is_ok());
+    let site = Site::analyse(&instruction, &mut InstructionInfoFactory::new());
+    debug_assert!(site.is_none());
 }
 
 /// What the gate calls.
