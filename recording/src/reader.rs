@@ -2,7 +2,7 @@
 //!
 //! R1. [`Recording::open`] reads headers, metadata and mappings; pages, events, sites and files are read when they are asked for, and checked then.
 //!     [`Recording::verify`] checks all there is.
-//! R2. Any bytes whatever give a value or an [`Error`]: no panic, no unbounded loop, and no more memory than 32 MiB and 512 times the
+//! R2. Any bytes whatever give a value or an [`Error`]: no panic, no unbounded loop, and no more memory than 64 MiB and 512 times the
 //!     file's length: LZ4 compresses 255 times at most, and a decoded list takes about twice its bytes.
 //! R3. A truncated file is refused by [`Recording::open`] and by [`quick_metadata`] alike.
 

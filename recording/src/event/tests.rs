@@ -93,6 +93,9 @@ fn fixed_parts_are_as_long_as_documented() {
 
 #[test]
 fn nothing_is_in_the_log_before_finish() {
+    let mut dirty = [0xee; 512];
+    let _ = EventBuilder::begin(&mut dirty, &header(1), &SYSCALL).unwrap();
+    assert_eq!(Events::in_region(&dirty).count(), 0);
     let mut log = [0; 512];
     let first = EventBuilder::begin(&mut log, &header(1), &SYSCALL).unwrap().finish();
     let mut dropped = EventBuilder::begin(&mut log[first..], &header(2), &SYSCALL).unwrap();
