@@ -245,7 +245,7 @@ impl Layout {
             return None;
         }
         // Powers of two of groups: 1/64 of the log, at most 512 KiB.
-        let groups = 1u64 << clamp(size / 64 / CLOCK_GROUP_BYTES, 8, 1024).ilog2();
+        let groups = 1u64 << (63 - clamp(size / 64 / CLOCK_GROUP_BYTES, 8, 1024).leading_zeros());
         let counts = [
             groups * CLOCKS_PER_GROUP,
             clamp(size >> 16, 4, 4096),
@@ -295,7 +295,7 @@ impl Layout {
 
     /// 64 - log2(groups of clocks).
     pub const fn clock_shift(&self) -> u32 {
-        64 - (self.clocks().count / CLOCKS_PER_GROUP).ilog2()
+        64 - (self.clocks().count / CLOCKS_PER_GROUP).trailing_zeros()
     }
 }
 

@@ -23,6 +23,7 @@ mod memory;
 mod models;
 mod objects;
 mod ring;
+#[cfg_attr(any(target_os = "none", not(feature = "std")), allow(dead_code, reason = "the reader's half"))]
 mod slot;
 mod sync;
 mod types;

@@ -119,9 +119,12 @@ impl Seen {
         assert!(numbers.last().is_none_or(|last| *last <= n), "{blocks:?} of {n}");
     }
 
-    fn assert_all_owned_left(&self, recording: u32, n: u64) {
+    /// The same, of so many tries; a writer that failed once may have given its last block back.
+    fn assert_owned_left(&self, recording: u32, n: u64, tries: u64) {
         self.assert_left(recording, n);
-        assert_eq!(self.of(recording).last().copied().unwrap_or(0), n);
+        if n == tries {
+            assert_eq!(self.of(recording).last().copied().unwrap_or(0), n);
+        }
     }
 }
 
@@ -138,7 +141,7 @@ fn a_record_is_seen_whole_or_not_at_all() {
         let numbers = read(&log, 1).of(1);
         assert!(numbers.iter().copied().eq(1..=numbers.len() as u64));
         writer.join().unwrap();
-        read(&log, 1).assert_all_owned_left(1, 2);
+        read(&log, 1).assert_owned_left(1, 2, 2);
     });
 }
 
@@ -159,7 +162,7 @@ fn a_block_that_changes_hands_is_not_mixed() {
         let seen = read(&log, 1);
         assert!(seen.of(1).is_empty() || seen.of(2).is_empty());
         writer.join().unwrap();
-        read(&log, 1).assert_all_owned_left(2, 1);
+        read(&log, 1).assert_owned_left(2, 1, 1);
     });
 }
 
@@ -205,8 +208,8 @@ fn a_writer_that_vanishes_blocks_nobody() {
         let done = put_many(&mut writer, 5);
         let theirs = thread.join().unwrap();
         let seen = read(&log, 2);
-        seen.assert_all_owned_left(1, theirs);
-        seen.assert_all_owned_left(2, done);
+        seen.assert_owned_left(1, theirs, 1);
+        seen.assert_owned_left(2, done, 5);
         // It is gone, and nothing that others still see of it stands in the way.
         assert!(put(&mut writer, done + 1) && put(&mut writer, done + 2) && put(&mut writer, done + 3));
     });
@@ -229,7 +232,7 @@ fn a_writer_that_sleeps_for_laps_wakes_in_its_own_block() {
         thread.join().unwrap();
         let seen = read(&log, 2);
         assert_eq!(seen.of(1), [1, 2]);
-        seen.assert_all_owned_left(2, 7);
+        seen.assert_owned_left(2, 7, 7);
     });
 }
 
@@ -250,7 +253,7 @@ fn a_writer_that_sleeps_while_claiming_takes_nothing_from_others() {
         let seen = read(&log, 2);
         let tickets: Vec<_> = seen.blocks.iter().map(|block| block.0).collect();
         assert!(tickets.windows(2).all(|pair| pair[0] < pair[1]));
-        seen.assert_all_owned_left(2, done);
+        seen.assert_owned_left(2, done, 5);
     });
 }
 
@@ -270,7 +273,7 @@ fn without_a_free_block_records_are_dropped_and_counted() {
         });
         put(&mut owner, 2);
         assert_eq!(thread.join().unwrap(), 2);
-        read(&log, 1).assert_all_owned_left(1, 2);
+        read(&log, 1).assert_owned_left(1, 2, 2);
     });
 }
 
@@ -295,8 +298,8 @@ fn two_writers_and_a_reader_at_wrap_around() {
         }
         let (first, second) = (first.join().unwrap(), second.join().unwrap());
         let seen = read(&log, 2);
-        seen.assert_all_owned_left(1, first);
-        seen.assert_all_owned_left(2, second);
+        seen.assert_owned_left(1, first, 3);
+        seen.assert_owned_left(2, second, 3);
     });
 }
 

@@ -1,5 +1,7 @@
 //! What the tests share: a log in a directory of its own, and short ways to write to it.
 #![allow(dead_code)]
+pub mod process;
+
 use shmem_log::*;
 use std::ffi::CString;
 use std::os::unix::ffi::OsStrExt;
