@@ -14,7 +14,7 @@ use alloc::boxed::Box;
 use alloc::vec::Vec;
 
 use hashbrown::{HashMap, HashSet};
-use iced_x86::{Decoder, Encoder, InstructionInfoFactory};
+use iced_x86::{Decoder, Encoder, InstructionInfoFactory, Mnemonic};
 
 use crate::arena;
 use crate::cache::Cache;
@@ -30,6 +30,7 @@ use crate::memory;
 use crate::site::Site;
 use crate::trace::{self, Fetcher, Limits};
 use crate::translate::{self, SiteMode, Style};
+use crate::vector;
 use crate::unit::{Exit, ExitKind, Spill, Unit};
 use crate::watch::{self, Wanted};
 
@@ -423,6 +424,10 @@ impl<H: Host> Engine<H> {
             ExitKind::Nondeterministic { what, register, size, length } => {
                 self.with_host(|host, engine| host.nondeterministic(engine, what, (register as usize, size as usize), u64::from(length)))
             }
+            ExitKind::VectorState { site } => {
+                let site = self.sites[site as usize];
+                self.vector_state(&site)
+            }
             ExitKind::SharedString { site } => {
                 let site = self.sites[site as usize];
                 self.with_host(|host, engine| host.shared_string(engine, &site))
@@ -477,6 +482,33 @@ impl<H: Host> Engine<H> {
             indirect::set_head(target, base);
         }
         host
+    }
+
+    /// Performs xsave, a variant of it, or xgetbv, so that the outcome depends on the registers' values alone.
+    fn vector_state(&mut self, site: &Site) -> Flow {
+        let context = self.context();
+        if site.instruction.mnemonic() == Mnemonic::Xgetbv {
+            let mask = vector::xcr0() & if context.gpr[reg::RCX] as u32 == 1 { vector::in_use() } else { u64::MAX };
+            context.gpr[reg::RAX] = mask & 0xffff_ffff;
+            context.gpr[reg::RDX] = mask >> 32;
+            context.rip += site.length();
+            return Flow::Continue;
+        }
+        let compact = matches!(site.instruction.mnemonic(), Mnemonic::Xsavec | Mnemonic::Xsavec64);
+        let wanted = context.gpr[reg::RDX] << 32 | context.gpr[reg::RAX] & 0xffff_ffff;
+        let address = site.address(context);
+        let mut header = [0u8; 8];
+        memory::read_guest(address + vector::HEADER as u64, &mut header);
+        let pieces = vector::image_for(wanted, compact, u64::from_le_bytes(header));
+        for (offset, bytes) in &pieces {
+            let at = address + *offset as u64;
+            let done = self.write_guest(at, bytes);
+            if done < bytes.len() {
+                return self.with_host(|host, engine| host.fault(engine, &FaultInfo::write(at + done as u64)));
+            }
+        }
+        self.context().rip += site.length();
+        Flow::Continue
     }
 
     fn shared_before(&mut self, exit: Exit, site: u32, body: u64) -> u64 {

@@ -32,11 +32,20 @@ impl FaultInfo {
 
     /// The fault of executing at `pc` where nothing is mapped: what the kernel would send.
     pub fn execute(pc: u64) -> Self {
+        Self::unmapped(pc, 0x14)
+    }
+
+    /// The fault of writing to `address` where nothing is mapped.
+    pub fn write(address: u64) -> Self {
+        Self::unmapped(address, 6)
+    }
+
+    fn unmapped(address: u64, error: u64) -> Self {
         let mut info = [0u64; 16];
         info[0] = raw::SIGSEGV as u64;
         info[1] = 1; // SEGV_MAPERR
-        info[2] = pc;
-        Self { signal: raw::SIGSEGV as i32, info, trapno: 14, error: 0x14, address: pc }
+        info[2] = address;
+        Self { signal: raw::SIGSEGV as i32, info, trapno: 14, error, address }
     }
 }
 

@@ -103,6 +103,11 @@ impl Site {
         })
     }
 
+    /// The site of an instruction that saves processor state, whatever its operand.
+    pub fn of_state(instruction: &Instruction) -> Self {
+        Self { pc: instruction.ip(), kind: Kind::Write, form: Form::Other, size: 0, locked: false, masked: false, instruction: *instruction, tag: 0 }
+    }
+
     pub fn length(&self) -> u64 {
         self.instruction.len() as u64
     }

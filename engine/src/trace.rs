@@ -70,6 +70,8 @@ pub enum End {
     IndirectCall(Insn),
     Return(Insn),
     SystemCall(Insn),
+    /// xsave and its variants, xgetbv: see `vector`.
+    VectorState(Insn),
     Nondeterministic(Insn, Nondeterministic),
     /// A breakpoint is set here; only as the first thing of a trace.
     Breakpoint(u64),
@@ -106,6 +108,7 @@ impl Trace {
             | End::IndirectCall(insn)
             | End::Return(insn)
             | End::SystemCall(insn)
+            | End::VectorState(insn)
             | End::Nondeterministic(insn, _)
             | End::Unsupported(insn, _) => (insn.pc(), insn.next()),
             End::Cut(pc) | End::Breakpoint(pc) | End::Undecodable(pc) => (*pc, pc + 1),
@@ -193,6 +196,9 @@ pub fn build(fetcher: &mut Fetcher, start: u64, limits: &Limits) -> Trace {
         if let Some(what) = unsupported(&insn.instruction) {
             break End::Unsupported(insn, what);
         }
+        if is_vector_state(&insn.instruction) {
+            break End::VectorState(insn);
+        }
         if let Some(what) = nondeterministic(&insn.instruction) {
             break End::Nondeterministic(insn, what);
         }
@@ -238,6 +244,12 @@ pub fn build(fetcher: &mut Fetcher, start: u64, limits: &Limits) -> Trace {
         }
     };
     Trace { items, end }
+}
+
+/// Instructions that tell which components the processor has in use, which depends on the kernel's whims.
+fn is_vector_state(instruction: &Instruction) -> bool {
+    use Mnemonic::*;
+    matches!(instruction.mnemonic(), Xsave | Xsave64 | Xsavec | Xsavec64 | Xsaveopt | Xsaveopt64 | Xgetbv)
 }
 
 fn nondeterministic(instruction: &Instruction) -> Option<Nondeterministic> {

@@ -386,6 +386,11 @@ impl Translator<'_> {
             }
             End::Conditional(insn) => self.conditional(insn),
             End::IndirectJump(insn) | End::IndirectCall(insn) | End::Return(insn) => self.indirect(insn, matches!(end, End::IndirectCall(_))),
+            End::VectorState(insn) => {
+                let number = self.style.first_site + self.sites.len() as u32;
+                self.sites.push(Site::of_state(&insn.instruction));
+                self.simple_exit(insn.pc(), ExitKind::VectorState { site: number });
+            }
             End::SystemCall(insn) => self.simple_exit(insn.pc(), ExitKind::SystemCall { length: insn.instruction.len() as u8 }),
             End::Nondeterministic(insn, what) => {
                 let register = insn.instruction.op0_register();

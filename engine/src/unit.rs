@@ -62,6 +62,8 @@ pub enum ExitKind {
     /// `body`: host address that executes the instruction with the address given.
     SharedBefore { site: u32, body: u64 },
     SharedAfter { site: u32, next: u64, body: u64 },
+    /// xsave or a variant, or xgetbv.
+    VectorState { site: u32 },
     SharedString { site: u32 },
     /// A watched access is about to happen at `pc`; go on at `next`.
     Watch { site: u32, next: u64 },

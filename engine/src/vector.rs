@@ -6,7 +6,7 @@ use core::arch::asm;
 use crate::memory::read_guest;
 
 /// Where an xsave image has its header, and the mxcsr in its legacy part.
-const HEADER: usize = 512;
+pub const HEADER: usize = 512;
 const MXCSR: usize = 24;
 const MXCSR_DEFAULT: u32 = 0x1f80;
 const LEGACY_AND_HEADER: usize = 576;
@@ -39,6 +39,78 @@ pub fn save() -> Vec<u8> {
     // SAFETY: the image is aligned and large enough for every component that xcr0 can name here.
     unsafe { asm!("xsave64 [{}]", in(reg) image.0.as_mut_ptr(), in("eax") u32::MAX, in("edx") u32::MAX, options(nostack)) };
     image.0[..image_size()].to_vec()
+}
+
+/// Where component `index` (from 2 on) lies in the standard format, how long it is, and whether the compacted format aligns it.
+fn component(index: u32) -> (usize, usize, bool) {
+    let leaf = core::arch::x86_64::__cpuid_count(0xd, index);
+    (leaf.ebx as usize, leaf.eax as usize, leaf.ecx & 2 != 0)
+}
+
+/// The components that differ from their initial values. The processor's own answer (XINUSE) may differ from that, and does after
+/// context switches; this one depends on the registers alone.
+pub fn in_use() -> u64 {
+    in_use_of(&save())
+}
+
+const X87: core::ops::Range<usize> = 0..24;
+const X87_REGISTERS: core::ops::Range<usize> = 32..160;
+const SSE_REGISTERS: core::ops::Range<usize> = 160..416;
+const FCW_DEFAULT: u16 = 0x37f;
+
+fn in_use_of(image: &[u8]) -> u64 {
+    let zero = |range: core::ops::Range<usize>| image.get(range).is_none_or(|bytes| bytes.iter().all(|&byte| byte == 0));
+    let control = u16::from_le_bytes([image[0], image[1]]);
+    let mxcsr = u32::from_le_bytes(core::array::from_fn(|index| image[MXCSR + index]));
+    // The tag word's byte is zero when all registers are empty.
+    let mut used = u64::from(control != FCW_DEFAULT || !zero(2..6) || !zero(X87_REGISTERS));
+    used |= u64::from(!zero(SSE_REGISTERS) || mxcsr != MXCSR_DEFAULT) << 1;
+    let enabled = xcr0();
+    for index in (2..63).filter(|index| enabled >> index & 1 != 0) {
+        let (offset, length, _) = component(index);
+        used |= u64::from(!zero(offset..offset + length)) << index;
+    }
+    used
+}
+
+/// What xsave (or xsavec, if `compact`) with the mask `wanted` writes, as (offset, bytes). `old` is the image's XSTATE_BV before.
+/// Addresses of the last x87 instruction and operand are left out: they would be ours.
+pub fn image_for(wanted: u64, compact: bool, old: u64) -> Vec<(usize, Vec<u8>)> {
+    let mut image = save();
+    image[6..24].fill(0);
+    let wanted = wanted & xcr0();
+    let used = in_use_of(&image);
+    let write = if compact { wanted & used } else { wanted };
+    let mut pieces = Vec::new();
+    let mut put = |at: usize, bytes: &[u8]| pieces.push((at, bytes.to_vec()));
+    if write & 1 != 0 {
+        put(X87.start, &image[X87]);
+        put(X87_REGISTERS.start, &image[X87_REGISTERS]);
+    }
+    if write & 2 != 0 || (!compact && wanted & 6 != 0) {
+        put(MXCSR, &image[MXCSR..MXCSR + 8]);
+    }
+    if write & 2 != 0 {
+        put(SSE_REGISTERS.start, &image[SSE_REGISTERS]);
+    }
+    let mut compact_at = LEGACY_AND_HEADER;
+    for index in (2..63).filter(|index| wanted >> index & 1 != 0) {
+        let (offset, length, aligned) = component(index);
+        if aligned {
+            compact_at = compact_at.next_multiple_of(64);
+        }
+        if write >> index & 1 != 0 {
+            put(if compact { compact_at } else { offset }, &image[offset..offset + length]);
+        }
+        compact_at += length;
+    }
+    if compact {
+        put(HEADER, &(wanted & used).to_le_bytes());
+        put(HEADER + 8, &(wanted | 1 << 63).to_le_bytes());
+    } else {
+        put(HEADER, &(old & !wanted | wanted & used).to_le_bytes());
+    }
+    pieces
 }
 
 /// Puts a state back that [`save`] gave, here or in the process that was recorded. `false` if it is not one.
