@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use replayer::Timeline;
+use replayer::{Replay, Timeline};
 
 use crate::correlate::{Correlate, NoLog, Recording};
 
@@ -20,5 +20,6 @@ pub fn open(path: &Path) -> Result<Opened, String> {
 }
 
 fn timeline(path: &Path) -> Result<Box<dyn Timeline>, String> {
-    Err(format!("{}: this build of udb-server has no replayer", path.display()))
+    let replay = Replay::open(path).map_err(|error| format!("{}: {error}", path.display()))?;
+    Ok(Box::new(replay))
 }

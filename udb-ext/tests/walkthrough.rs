@@ -8,7 +8,7 @@ const CONSUMER: i32 = 137;
 const PRODUCER: i32 = 133;
 
 /// How many calls abort() is deep differs from one C library to the next.
-const OUT_OF_ABORT: &str = "python while gdb.selected_frame().name() != 'consumer_run': gdb.execute('reverse-finish')";
+const OUT_OF_ABORT: &str = "python for _ in range(20): gdb.selected_frame().name() == 'consumer_run' or gdb.execute('reverse-finish')";
 
 struct Scene {
     bench: Bench,

@@ -46,7 +46,10 @@ def line(event):
     parts = []
     if event["syscall"] is not None:
         parts.append(f"result={event['result']:#x}")
-    parts += [f"{name}={event[name]:#x}" for name in ("address", "timestamp") if event[name]]
+    if event["address"]:
+        parts.append(f"address={event['address']:#x}")
+    if event["name"] == "RDTSC":
+        parts.append(f"timestamp={event['timestamp']:#x}")
     parts += [f"{name}={event[name]}" for name in ("signum", "tid") if event[name]]
     parts.append(f"size={event['size']}")
     return f"time={times.show((event['bbcount'], event['pc']))}: {event['name']}. {' '.join(parts)}."
