@@ -296,9 +296,9 @@ impl<H: Host> Engine<H> {
         }
     }
 
-    /// Lets the kernel write to code as well; `true` if that changed anything.
-    pub fn open_code(&mut self) -> bool {
-        let opened = self.guard.open_all();
+    /// Lets others than the guest's instructions write to code in [start, end) as well; `true` if that changed anything.
+    pub fn open_code(&mut self, start: u64, end: u64) -> bool {
+        let opened = self.guard.open_range(start, end);
         if opened {
             self.flush();
         }

@@ -42,13 +42,18 @@ impl CodeGuard {
         true
     }
 
-    /// Opens all pages; `true` if there were any.
-    pub fn open_all(&mut self) -> bool {
-        let any = !self.guarded.is_empty();
-        for page in self.guarded.drain() {
-            sys::mprotect(page * PAGE, PAGE, raw::PROT_READ | raw::PROT_WRITE | raw::PROT_EXEC);
-        }
-        any
+    /// Opens the guarded pages of [start, end); `true` if there were any.
+    pub fn open_range(&mut self, start: u64, end: u64) -> bool {
+        let pages = start / PAGE..end.div_ceil(PAGE);
+        let before = self.guarded.len();
+        self.guarded.retain(|&page| {
+            let inside = pages.contains(&page);
+            if inside {
+                sys::mprotect(page * PAGE, PAGE, raw::PROT_READ | raw::PROT_WRITE | raw::PROT_EXEC);
+            }
+            !inside
+        });
+        self.guarded.len() != before
     }
 
     /// The guest has changed what is mapped at [start, end): its pages are what it made them.

@@ -159,7 +159,7 @@ impl Turn<'_> {
             actual = self.args;
         }
         let mut result = frames::interruptible(self.number, &actual);
-        if result == -i64::from(sys::errno::EFAULT) && engine.open_code() {
+        if result == -i64::from(sys::errno::EFAULT) && engine.open_code(0, u64::MAX) {
             result = frames::interruptible(self.number, &actual);
         }
         if nested {

@@ -104,6 +104,7 @@ impl ReplayHost {
                 Err(error) => self.diverge(engine, format!("event {}: {error}", self.log.consumed())),
             };
             let length = write.bytes.len() as u64;
+            engine.open_code(write.addr, write.addr.saturating_add(length));
             if self.vm.write(write.addr, write.bytes) != write.bytes.len() {
                 let text = format!("event {} writes {length} bytes to {:#x}, which is not mapped", self.log.consumed(), write.addr);
                 self.diverge(engine, text)
@@ -371,6 +372,11 @@ impl Host for ReplayHost {
 
     fn unsupported(&mut self, engine: &mut Guest, what: &str) -> Flow {
         self.diverge(engine, format!("the program comes to {what}, which cannot be replayed"))
+    }
+
+    fn is_writable_code(&mut self, address: u64) -> bool {
+        let both = raw::PROT_WRITE | raw::PROT_EXEC;
+        self.vm.space.find(address).is_some_and(|map| map.prot & both == both)
     }
 
     fn place_region(&mut self, _near: u64) -> Option<(u64, u64)> {
