@@ -181,10 +181,10 @@ impl<H: Host> Engine<H> {
         self.host_address
     }
 
-    /// Starts (again) at bbcount 1, as a new recording.
-    pub fn restart_count(&mut self) {
+    /// Starts again at bbcount 1, as a new recording, behind the system call that the host is performing.
+    pub fn restart_count_behind_call(&mut self) {
         count::deal(self.context(), &mut 0, count::UNLIMITED);
-        self.base = 1;
+        self.base = 0;
     }
 
     /// Runs the guest from the context's registers; comes back never.
@@ -418,7 +418,9 @@ impl<H: Host> Engine<H> {
         let flow = match exit.kind {
             ExitKind::SystemCall { length } => {
                 let flow = self.with_host(|host, engine| host.system_call(engine, u64::from(length)));
-                self.settle(exit.counter, 1);
+                if flow != Flow::NotMade {
+                    self.settle(exit.counter, 1);
+                }
                 flow
             }
             ExitKind::Nondeterministic { what, register, size, length } => {
@@ -448,7 +450,7 @@ impl<H: Host> Engine<H> {
 
     fn go(&mut self, flow: Flow) -> u64 {
         match flow {
-            Flow::Continue => self.next_entry(),
+            Flow::Continue | Flow::NotMade => self.next_entry(),
             Flow::Leave => {
                 // SAFETY: H3: the context holds a state in which the guest goes on natively.
                 unsafe { gate::leave(self.context) }

@@ -19,6 +19,8 @@ use crate::sys::UContext;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Flow {
     Continue,
+    /// As `Continue`, but the system call asked about was not made and is no transfer; rip is still at it.
+    NotMade,
     Leave,
 }
 

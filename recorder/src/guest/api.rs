@@ -233,12 +233,14 @@ pub fn while_recording(host: &mut Recorder, engine: &mut Guest, number: u64, arg
     context.gpr[reg::RCX] = context.rip;
     context.gpr[reg::R11] = context.rflags;
     if fits.is_err() {
+        engine.count_transfer();
         return host.log_full(engine);
     }
     if !stops {
         return Flow::Continue;
     }
     state.save_path = Path::empty();
+    engine.count_transfer();
     end::finish(host, engine, EndReason::StoppedByApi, 0, format_args!(""));
     if index == RECORDING_STOP_AND_SAVE
         && let Some(path) = path(args[0])

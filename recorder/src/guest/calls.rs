@@ -10,7 +10,7 @@ use engine::{Flow, arena, read_guest, reg};
 use recording::{Body, EndReason, EventBuilder, Full, Syscall};
 use shmem_log::{Kind, LineTicks, Origin, WideToken, Writer};
 
-use crate::syscalls::{Call, Class, Dir, GuestMemory, Place, Range};
+use crate::syscalls::{Call, Class, Dir, GuestMemory, Place, Range, SIGMASK};
 
 use super::host::{Guest, Recorder, store};
 use super::maps::{self, Map};
@@ -94,9 +94,11 @@ impl Turn<'_> {
         context.gpr[reg::RCX] = context.rip;
         context.gpr[reg::R11] = context.rflags;
         if !fits {
+            engine.count_transfer();
             return host.log_full(engine);
         }
-        if host.signals.has_pending() { signals::deliver_pending(host, engine) } else { Flow::Continue }
+        host.signals.remind(engine);
+        Flow::Continue
     }
 
     fn done_simply(&self, host: &mut Recorder, engine: &mut Guest, result: i64) -> Flow {
@@ -108,7 +110,7 @@ impl Turn<'_> {
         let (result, outputs) = self.execute(host, engine);
         if result == frames::RESTART || (result == -i64::from(sys::errno::EINTR) && host.signals.restarts(self.number as u32)) {
             // Nothing happened: the handler runs first, and returns to the call.
-            return signals::deliver_pending(host, engine);
+            return Flow::NotMade;
         }
         self.done(host, engine, result, &mut |builder| push_outputs(builder, &outputs))
     }
@@ -159,6 +161,9 @@ impl Turn<'_> {
             actual = self.args;
         }
         let mut result = frames::interruptible(self.number, &actual);
+        if result == -i64::from(sys::errno::EINTR) && self.call.flags().has(SIGMASK) {
+            host.signals.unmasked_by_call();
+        }
         if result == -i64::from(sys::errno::EFAULT) && engine.open_code(0, u64::MAX) {
             result = frames::interruptible(self.number, &actual);
         }

@@ -186,8 +186,10 @@ pub fn sigreturn(host: &mut Recorder, engine: &mut Guest, args: &[u64; 6]) -> Fl
     host.signals.set_mask(word(296));
     let body = Body::Syscall(Syscall { number: raw::__NR_rt_sigreturn, result, args: *args });
     if !host.event(&header, &body) {
+        engine.count_transfer();
         return host.log_full(engine);
     }
-    if host.signals.has_pending() { super::signals::deliver_pending(host, engine) } else { Flow::Continue }
+    host.signals.remind(engine);
+    Flow::Continue
 }
 

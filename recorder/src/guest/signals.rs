@@ -49,12 +49,14 @@ pub struct Signals {
     pub mask: u64,
     pub stack: SigAltStack,
     queue: [Option<Queued>; QUEUE],
+    /// The next delivery disregards the mask: the signal came while a call had another in place.
+    unmasked: bool,
 }
 
 impl Signals {
     /// Reads the guest's dispositions, mask and stack from the kernel and puts ours in their place.
     pub fn take_over() -> Self {
-        let mut signals = Self { actions: [SigAction::default(); SIGNALS], mask: 0, stack: engine::set_signal_stack(), queue: [None; QUEUE] };
+        let mut signals = Self { actions: [SigAction::default(); SIGNALS], mask: 0, stack: engine::set_signal_stack(), queue: [None; QUEUE], unmasked: false };
         sys::rt_sigprocmask(raw::SIG_SETMASK, None, Some(&mut signals.mask));
         for signal in 1..SIGNALS {
             // SAFETY: only reads the old action.
@@ -130,14 +132,22 @@ impl Signals {
     }
 
     /// The next queued signal that is not blocked.
-    pub fn pop(&mut self) -> Option<Queued> {
-        let mask = self.mask;
+    fn pop(&mut self) -> Option<Queued> {
+        let mask = if core::mem::take(&mut self.unmasked) { 0 } else { self.mask };
         let slot = self.queue.iter_mut().find(|slot| slot.is_some_and(|queued| mask & bit(queued.signal as u32) == 0))?;
         slot.take()
     }
 
-    pub fn has_pending(&self) -> bool {
-        self.queue.iter().any(|slot| slot.is_some_and(|queued| !self.is_blocked(queued.signal)))
+    /// Makes the engine ask for what waits, if the mask lets it through now.
+    pub fn remind(&self, engine: &mut Guest) {
+        if self.unmasked || self.queue.iter().flatten().any(|queued| !self.is_blocked(queued.signal)) {
+            engine.context().attention = 1;
+        }
+    }
+
+    /// A call that sleeps with a mask of its own was interrupted.
+    pub fn unmasked_by_call(&mut self) {
+        self.unmasked = self.queue.iter().any(Option::is_some);
     }
 }
 

@@ -141,7 +141,7 @@ pub fn in_child(host: &mut Recorder, engine: &mut Guest) -> Flow {
         map_control()?;
         host.events = EventLog::create(state.event_log_bytes)?;
         host.uuid = uuid();
-        engine.restart_count();
+        engine.restart_count_behind_call();
         engine.flush();
         let image = vector::save();
         begin(host, engine, state, &image, parent_uuid)
