@@ -1,7 +1,8 @@
 //! A timeline of a few moments for unit tests: every instruction counts one byte up.
 
 use replayer::{
-    Cancel, Direction, Error, Event, FileInRecording, MappingInfo, Points, Registers, SharedStatus, Stop, StopReason, Time, Timeline, WatchKind,
+    Cancel, Direction, Error, Event, FileInRecording, MappingInfo, Points, Registers, SharedStatus, Stop, StopReason, Time, Timeline,
+    WatchKind,
 };
 
 use crate::correlate::{NoLog, Recording};
@@ -28,7 +29,17 @@ pub fn time(moment: u64) -> Time {
 }
 
 pub fn event(moment: u64, name: &str) -> Event {
-    Event { time: time(moment), name: name.into(), result: moment as i64, syscall: Some(0), signum: 0, address: 0, tid: 0, timestamp: 0, size: 10 }
+    Event {
+        time: time(moment),
+        name: name.into(),
+        result: moment as i64,
+        syscall: Some(0),
+        signum: 0,
+        address: 0,
+        tid: 0,
+        timestamp: 0,
+        size: 10,
+    }
 }
 
 pub fn opened() -> Opened {

@@ -126,12 +126,15 @@ mod tests {
     #[test]
     fn both_ends_of_history_are_replay_log_stops() {
         let stops = replies(&["vCont;c:p1.-1", "bc", "bs", "vCont;s:p1.1;c:p1.-1"]);
-        assert_eq!(stops, [
-            "T05thread:p01.01;replaylog:end;",
-            "T05thread:p01.01;replaylog:begin;",
-            "T05thread:p01.01;replaylog:begin;",
-            "T05thread:p01.01;"
-        ]);
+        assert_eq!(
+            stops,
+            [
+                "T05thread:p01.01;replaylog:end;",
+                "T05thread:p01.01;replaylog:begin;",
+                "T05thread:p01.01;replaylog:begin;",
+                "T05thread:p01.01;"
+            ]
+        );
     }
 
     #[test]

@@ -92,6 +92,22 @@ fn a_watchpoint_is_right_after_a_jump() {
 }
 
 #[test]
+fn a_watchpoint_through_a_pointer_survives_jumps_quietly() {
+    let run = walk(&[
+        "break walk.c:27",
+        "continue",
+        "watch shared->first",
+        "continue",
+        "ugo time +1",
+        "ugo undo",
+        "continue",
+        "info breakpoints",
+        "uinfo time",
+    ]);
+    run.status(0).shows(&["Old value = 0", "New value = 1", "Breakpoint 1, main () at …"]).hides("warning");
+}
+
+#[test]
 fn large_and_reading_watchpoints_work() {
     let run = walk(&["break main", "continue", "next", "delete", "watch *shared", "rwatch counter", "continue", "continue"]);
     run.status(0).shows(&[

@@ -181,7 +181,11 @@ fn a_watchpoint_tells_that_the_value_came_from_elsewhere() {
     let run = scene.bench.batch("consumer-133.undo", &commands);
     let write = &scene.write;
     let hint = format!("The value read here was written by inferior 2 at {write}: `ugo inferior 2 {write}` goes there.");
-    run.status(0).shows(&["Hardware read watchpoint 2: -location shmem_data_array[11]", &hint, &format!("Current time is: {} (…", scene.read)]);
+    run.status(0).shows(&[
+        "Hardware read watchpoint 2: -location shmem_data_array[11]",
+        &hint,
+        &format!("Current time is: {} (…", scene.read),
+    ]);
 }
 
 #[test]

@@ -43,11 +43,20 @@ class Debugger:
     @contextlib.contextmanager
     def _silence(self):
         """gdb tells a stop past any redirection of its output. gdb 12 knows no way to keep it quiet, and tells it twice."""
-        self.attempt("set suppress-cli-notifications on")
+        if not self._can_be_silent():
+            yield
+            return
+        gdb.execute("set suppress-cli-notifications on", False, True)
         try:
             yield
         finally:
-            self.attempt("set suppress-cli-notifications off")
+            gdb.execute("set suppress-cli-notifications off", False, True)
+
+    def _can_be_silent(self):
+        try:
+            return gdb.parameter("suppress-cli-notifications") is not None
+        except RuntimeError:
+            return False
 
     # -- the server ------------------------------------------------------------------------------------------------------------
 
@@ -112,6 +121,10 @@ class Debugger:
     def flush(self, libraries=False):
         self.attempt("maint flush register-cache")
         self.attempt("maint flush dcache")
+        if self._can_be_silent():
+            with self._silence():
+                # No steps, but a stop: gdb forgets why it stopped before, and a front end hears where the program is now.
+                self.attempt("stepi 0")
         if libraries:
             self.attempt("nosharedlibrary")
             self.attempt("sharedlibrary")
