@@ -184,6 +184,7 @@ impl Translator<'_> {
             }
             Item::Jump(_) => self.counted += 1,
             Item::Call(insn) => {
+                self.watch_branch(insn);
                 self.row(insn.pc(), Spill::None);
                 self.push_return_address(insn);
                 self.counted += 1;
@@ -348,11 +349,26 @@ impl Translator<'_> {
         self.exits[index].kind = ExitKind::Watch { site: number, next: self.asm.here() };
     }
 
+    /// Calls, returns and branches through memory touch it too.
+    fn watch_branch(&mut self, insn: &Insn) {
+        if let Some(wanted) = self.style.watch
+            && let Some(site) = Site::analyse(&insn.instruction, self.factory)
+            && wanted.matches(site.kind)
+        {
+            self.watch(insn, site);
+        }
+    }
+
     /// Spills rcx and computes the operand's address into it; `false` (and nothing emitted) if it cannot be done so simply.
     fn watch_address(&mut self, insn: &Insn, site: &Site) -> bool {
         let instruction = &insn.instruction;
-        let push = instruction.mnemonic() == Mnemonic::Push && site.form == Form::Other && instruction.op0_kind() != OpKind::Memory;
-        if push {
+        if instruction.mnemonic() == Mnemonic::Ret {
+            self.asm.store(offset::SPILL_RCX, reg::RCX);
+            self.asm.raw(&[0x48, 0x89, 0xe1]); // mov rcx, rsp
+            return true;
+        }
+        let pushes = matches!(instruction.mnemonic(), Mnemonic::Push | Mnemonic::Call);
+        if pushes && site.form == Form::Other && instruction.op0_kind() != OpKind::Memory {
             self.asm.store(offset::SPILL_RCX, reg::RCX);
             self.asm.raw(&[0x48, 0x8d, 0x4c, 0x24, 0xf8]); // lea rcx, [rsp - 8]
             return true;
@@ -379,6 +395,7 @@ impl Translator<'_> {
                 self.go_on(insn.instruction.near_branch_target());
             }
             End::Call(insn) => {
+                self.watch_branch(insn);
                 self.row(insn.pc(), Spill::None);
                 self.push_return_address(insn);
                 self.counted += 1;
@@ -443,6 +460,7 @@ impl Translator<'_> {
 
     fn indirect(&mut self, insn: &Insn, call: bool) {
         let instruction = &insn.instruction;
+        self.watch_branch(insn);
         self.asm.store(offset::SPILL_RCX, reg::RCX);
         self.asm.store(offset::SPILL_RAX, reg::RAX);
         self.row(insn.pc(), Spill::RcxRax);
