@@ -1,0 +1,50 @@
+//! What the replayer's tests share: the replay program, built once, and small recordings made by hand.
+#![allow(dead_code, reason = "each test program uses its own part of this")]
+
+pub mod program;
+pub mod walk;
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::OnceLock;
+
+use replayer::Replay;
+
+/// Opens a recording with the replay program of this very source tree, unless the environment names another.
+pub fn open(path: &Path) -> Result<Replay, replayer::Error> {
+    static GUEST: OnceLock<()> = OnceLock::new();
+    GUEST.get_or_init(|| {
+        if std::env::var_os("UNDO_REPLAY_GUEST").is_none() {
+            let guest = build_guest();
+            // SAFETY: all tests come through here before they start threads that read the environment.
+            unsafe { std::env::set_var("UNDO_REPLAY_GUEST", guest) };
+        }
+    });
+    Replay::open(path)
+}
+
+/// As `cargo xtask build` does it.
+fn build_guest() -> PathBuf {
+    let dir = Path::new(env!("CARGO_TARGET_TMPDIR")).join("guest");
+    std::fs::create_dir_all(&dir).unwrap();
+    // Test programs may run at once.
+    let lock = std::fs::File::create(dir.join("lock")).unwrap();
+    lock.lock().unwrap();
+    let target = "x86_64-unknown-none";
+    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
+    let built = Command::new(cargo)
+        .args(["rustc", "--quiet", "--lib", "--release", "--crate-type", "staticlib", "--target", target, "-p", "replay-guest"])
+        .current_dir(env!("CARGO_MANIFEST_DIR"))
+        .env("CARGO_TARGET_DIR", &dir)
+        .status();
+    assert!(built.unwrap().success(), "replay-guest does not build");
+    let program = dir.join("replay-guest");
+    let linked = Command::new("gcc")
+        .args(["-static", "-no-pie", "-nostdlib", "-nostartfiles", "-Wl,-e,_start", "-Wl,-u,_start", "-Wl,--gc-sections", "-Wl,-z,noexecstack"])
+        .args(["-Wl,-Ttext-segment=0x6b0000000000", "-o"])
+        .arg(&program)
+        .arg(dir.join(target).join("release/libreplay_guest.a"))
+        .status();
+    assert!(linked.unwrap().success(), "replay-guest cannot be linked");
+    program
+}
