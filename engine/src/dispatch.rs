@@ -218,6 +218,14 @@ impl<H: Host> Engine<H> {
         added
     }
 
+    /// Unmaps all code, for good: this engine will not run again.
+    pub fn release_regions(&mut self) {
+        self.flush();
+        for region in self.cache.regions.drain(..) {
+            crate::sys::munmap(region.base, region.size);
+        }
+    }
+
     /// Base and size of every code region.
     pub fn regions(&self) -> impl Iterator<Item = (u64, u64)> + '_ {
         self.cache.regions.iter().map(|region| (region.base, region.size))

@@ -9,7 +9,9 @@ use core::sync::atomic::Ordering;
 
 use engine::sys::{self, SigAction, raw};
 use engine::{arena, read_guest};
-use recording::{Area, CpuidLeaf, EndReason, Events, EventKind, FileHead, FileWriter, Mapping, MappingFlags, Metadata, Sink, Time};
+use recording::{
+    Area, Body, CpuidLeaf, EVENT_HEADER_BYTES, End, EndReason, EventBuilder, EventHeader, EventKind, Events, FileHead, FileWriter, Mapping, MappingFlags, Metadata, Registers, Sink, Time,
+};
 
 use super::control::{QUIT, SAVE, control};
 use super::host::Recorder;
@@ -95,7 +97,7 @@ fn on_orphaned(start: &Start) -> ! {
         // The settings here are those at the start; the path of a later request lies in the shared pages.
         let control = control();
         let path = if control.path[0] != 0 { until_zero(&control.path) } else { state.save_path.with_zero() };
-        if path.len() > 1 && control.end_reason == 0 {
+        if path.len() > 1 && !has_end() {
             note_kill();
             let _ = save(start, path);
         }
@@ -103,12 +105,14 @@ fn on_orphaned(start: &Start) -> ! {
     sys::exit_group(0)
 }
 
-/// Without an end of its own making, history ends with the last event.
+/// Without an end of its own making, history ends just before its last event: that is the last time known to have been reached.
 fn note_kill() {
     let control = control();
     if let Some(last) = event_bytes().filter_map(Result::ok).last() {
         control.bbcount = last.time().bbcount;
-        control.registers.rip = last.time().pc;
+        // Registers that are all zero say that they are not known.
+        control.registers = Registers { rip: last.time().pc, ..Registers::default() };
+        control.events_used.store(last.offset(), Ordering::Release);
     }
     control.end_reason = EndReason::Signalled.raw();
     control.end_status = raw::SIGKILL as i32;
@@ -221,6 +225,9 @@ fn write(start: &Start, output: Output) -> Result<(), i32> {
     for piece in bytes.chunks(PIECE) {
         writer.events(piece).map_err(failed)?;
     }
+    if !has_end() {
+        writer.events(&end_event()).map_err(failed)?;
+    }
     for event in event_bytes() {
         if let Ok(event) = event
             && event.kind() == Some(EventKind::SitesAdded)
@@ -234,6 +241,24 @@ fn write(start: &Start, output: Output) -> Result<(), i32> {
     }
     let (mut output, _) = writer.finish().map_err(failed)?;
     output.flush()
+}
+
+/// Whether the log's last event is the end of history.
+fn has_end() -> bool {
+    event_bytes().filter_map(Result::ok).last().is_some_and(|event| event.kind() == Some(EventKind::End))
+}
+
+/// The end of a history that is saved while it goes on, or that was cut off by a kill.
+fn end_event() -> Vec<u8> {
+    let control = control();
+    let reason = EndReason::from_raw(control.end_reason).unwrap_or(EndReason::Saved);
+    let header = EventHeader::new(Time { bbcount: control.bbcount, pc: control.registers.rip }, 0);
+    let body = Body::End(End { reason, status: control.end_status, message: "" });
+    let mut bytes = Vec::new();
+    bytes.resize(EVENT_HEADER_BYTES + 64, 0);
+    let length = EventBuilder::begin(&mut bytes, &header, &body).map_or(0, EventBuilder::finish);
+    bytes.truncate(length);
+    bytes
 }
 
 fn is_guest(start: &Start, map: &Map) -> bool {

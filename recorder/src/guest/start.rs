@@ -49,8 +49,15 @@ fn prepare(state: &mut State) -> Result<Box<Guest>, i64> {
     let vdso = Vdso::patch(&maps::own());
     let signals = Signals::take_over();
     let host = Recorder::new(events, SharedMaps::new(), None, signals, vdso, fs_base, uuid);
+    if !state.engine.is_null() {
+        // SAFETY: the engine of an earlier recording, which has ended: nothing of it runs any more.
+        unsafe { &mut *state.engine }.release_regions();
+    }
     let mut engine = Engine::new(host, Options { redirect_sites: true, single_blocks: false });
-    engine.add_region(arena::FAR_CODE, arena::FAR_CODE_SIZE);
+    if !engine.add_region(arena::FAR_CODE, arena::FAR_CODE_SIZE) {
+        end::detach(engine.host());
+        return Err(error(sys::errno::ENOMEM));
+    }
     engine::set_gs();
     let result = engine.with_host(|host, engine| begin(host, engine, state, &image, [0; 16]));
     if let Err(failure) = result {
