@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 use common::program::{self, Flaw};
 use common::walk::{Move, Walker};
 use proptest::prelude::*;
+use proptest::strategy::ValueTree;
 use replayer::Direction;
 use replayer::Timeline;
 
@@ -37,7 +38,7 @@ fn walk(path: &Path, moves: &[Move]) {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 40, max_shrink_iters: 200, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: 40, max_shrink_iters: 200, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
     fn the_state_at_a_time_is_one(moves in moves(30)) {

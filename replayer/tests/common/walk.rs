@@ -45,9 +45,14 @@ impl Walker {
         assert!(time >= self.replay.begin() && time <= self.replay.end());
         let registers = self.replay.registers().unwrap();
         assert_eq!(registers.rip, time.pc);
-        let state = State { registers, xsave: self.replay.xsave().unwrap(), memory: self.replay.memory_hash().unwrap() };
+        let mut xsave = self.replay.xsave().unwrap();
+        // Which components the processor holds to be in use depends on when the kernel saved them; their contents do not.
+        xsave[512..520].fill(0);
+        let state = State { registers, xsave, memory: self.replay.memory_hash().unwrap() };
         if let Some(before) = self.seen.get(&time) {
-            assert_eq!(*before, state, "the state at {time} depends on the way to it");
+            assert_eq!(before.registers, registers, "the registers at {time} depend on the way to it");
+            assert_eq!(before.memory, state.memory, "the memory at {time} depends on the way to it");
+            assert!(before.xsave == state.xsave, "the vector registers at {time} depend on the way to it");
             self.compared += 1;
             return;
         }
