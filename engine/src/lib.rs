@@ -12,6 +12,8 @@ extern crate alloc;
 pub mod arena;
 mod cache;
 mod context;
+#[cfg(target_os = "none")]
+mod copy;
 mod count;
 mod dispatch;
 mod emit;
