@@ -20,7 +20,8 @@ use replayer::Time;
 pub struct Recording {
     pub uuid: [u8; 16],
     pub pid: i32,
-    pub path: PathBuf,
+    /// None if the log knows it but its file is not there.
+    pub path: Option<PathBuf>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -92,6 +93,8 @@ pub trait Correlate {
     fn blame(&mut self, query: &Query) -> Result<Blame, String>;
     /// The log's file name, if there is one.
     fn log(&self) -> Option<PathBuf>;
+    /// What the user should know about the files, one line each.
+    fn warnings(&self) -> Vec<String>;
 }
 
 /// A recording whose accesses to shared memory were not logged.
@@ -112,5 +115,9 @@ impl Correlate for NoLog {
 
     fn log(&self) -> Option<PathBuf> {
         None
+    }
+
+    fn warnings(&self) -> Vec<String> {
+        Vec::new()
     }
 }

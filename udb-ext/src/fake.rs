@@ -48,8 +48,8 @@ pub fn opened() -> Opened {
 }
 
 pub fn opened_with(events: Vec<Event>) -> Opened {
-    let loaded = Recording { uuid: [7; 16], pid: 1, path: "/x.undo".into() };
-    Opened { timeline: Box::new(Fake { at: 0, events }), correlate: Box::new(NoLog { loaded }) }
+    let loaded = Recording { uuid: [7; 16], pid: 1, path: Some("/x.undo".into()) };
+    Opened { timeline: Box::new(Fake { at: 0, events }), correlate: Box::new(NoLog { loaded }), wallclock: None }
 }
 
 impl Fake {

@@ -5,21 +5,26 @@ use std::path::Path;
 use replayer::{Replay, Timeline};
 
 use crate::correlate::{Correlate, NoLog, Recording};
+use crate::wallclock::Wallclock;
 
 /// What a server serves.
 pub struct Opened {
     pub timeline: Box<dyn Timeline>,
     pub correlate: Box<dyn Correlate>,
+    pub wallclock: Option<Wallclock>,
 }
 
 /// Opens a recording and looks for the log and the recordings that belong to it.
 pub fn open(path: &Path) -> Result<Opened, String> {
-    let timeline = timeline(path)?;
-    let loaded = Recording { uuid: timeline.recording_uuid(), pid: timeline.pid(), path: path.to_path_buf() };
-    Ok(Opened { timeline, correlate: Box::new(NoLog { loaded }) })
+    let replay = Replay::open(path).map_err(|error| with_name(path, &error.to_string()))?;
+    let meta = replay.metadata();
+    let wallclock = Wallclock::new(meta.start_wallclock_ns, meta.end_wallclock_ns, meta.start_timestamp, meta.end_timestamp);
+    let loaded = Recording { uuid: replay.recording_uuid(), pid: replay.pid(), path: Some(path.to_path_buf()) };
+    Ok(Opened { timeline: Box::new(replay), correlate: Box::new(NoLog { loaded }), wallclock })
 }
 
-fn timeline(path: &Path) -> Result<Box<dyn Timeline>, String> {
-    let replay = Replay::open(path).map_err(|error| format!("{}: {error}", path.display()))?;
-    Ok(Box::new(replay))
+/// Not every error names the file that it is about.
+fn with_name(path: &Path, error: &str) -> String {
+    let name = path.display().to_string();
+    if error.starts_with(&name) { error.to_owned() } else { format!("{name}: {error}") }
 }

@@ -359,3 +359,20 @@ fn settings_answer_in_both_spellings() {
         "there is no setting \"nosuch\" …",
     ]);
 }
+
+#[test]
+fn times_of_day_are_shown_and_visited() {
+    let bench = Bench::new();
+    let program = bench.guest("walk");
+    bench.write("walk.undo", &format!(r#"{{"program": "{}", "made_up_events": 1000}}"#, program.display()));
+    let run = bench.batch(
+        "walk.undo",
+        &["ugo wallclock 1700000005", "uinfo wallclock", "uinfo events -a now -l 1", "ugo wallclock 1600000000", "ugo wallclock noon"],
+    );
+    run.status(1).shows(&[
+        "Current wallclock time is: 2023-11-1… …:…:24.990000 (in recorded range: [2023-11-1… …:…:20.000000 - 2023-11-1… …:…:30.000000])",
+        "time=…: read. result=0x1f… size=80.",
+        "2020-09-1… … is outside the recorded range […]",
+        "\"noon\" is not a time of day: write HH:MM:SS, YYYY-MM-DD HH:MM:SS, or seconds since 1970",
+    ]);
+}

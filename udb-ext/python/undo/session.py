@@ -120,6 +120,8 @@ class Session:
         for recording in found["recordings"][1:]:
             number = self.debugger.add_inferior()
             self.places[number] = Place(recording["path"], recording["uuid"], recording["pid"])
+        for warning in found["warnings"]:
+            self.debugger.say(f"udb: {warning}")
         if not self.quiet and len(self.places) > 1:
             others = len(self.places) - 1
             log = os.path.basename(found["log"] or "")
@@ -159,6 +161,8 @@ class Session:
         if place is None:
             known = ", ".join(map(str, sorted(self.places))) or "none"
             raise UdbError(f"there is no inferior {number} (there are: {known}); `uinfo inferiors` lists them")
+        if place.path is None:
+            raise UdbError(f"the recording of process {place.pid} is not in this directory; put its .undo file there and load again")
         origin = self.debugger.inferior()
         self.debugger.own_breakpoints(origin)
         self.debugger.select_inferior(number)

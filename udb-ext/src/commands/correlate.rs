@@ -15,13 +15,14 @@ const MAX_ROWS: usize = 4096;
 pub struct Recordings {
     recordings: Vec<Recording>,
     log: Option<String>,
+    warnings: Vec<String>,
 }
 
 #[derive(Serialize)]
 struct Recording {
     uuid: String,
     pid: i32,
-    path: String,
+    path: Option<String>,
 }
 
 pub fn recordings(debuggee: &mut Debuggee) -> Result<Recordings, String> {
@@ -29,9 +30,14 @@ pub fn recordings(debuggee: &mut Debuggee) -> Result<Recordings, String> {
     Ok(Recordings {
         recordings: recordings
             .into_iter()
-            .map(|recording| Recording { uuid: hex(&recording.uuid), pid: recording.pid, path: recording.path.display().to_string() })
+            .map(|recording| Recording {
+                uuid: hex(&recording.uuid),
+                pid: recording.pid,
+                path: recording.path.map(|path| path.display().to_string()),
+            })
             .collect(),
         log: debuggee.correlate.log().map(|path| path.display().to_string()),
+        warnings: debuggee.correlate.warnings(),
     })
 }
 

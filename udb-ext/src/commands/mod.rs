@@ -8,6 +8,7 @@ mod events;
 mod files;
 mod memory;
 mod time;
+mod wallclock;
 
 use serde::{Deserialize, Serialize};
 
@@ -28,6 +29,8 @@ enum Request {
     Files,
     Recordings,
     Blame(correlate::Range),
+    Wallclock,
+    SeekWallclock { nanoseconds: u64 },
 }
 
 #[derive(Serialize)]
@@ -55,6 +58,8 @@ fn perform(debuggee: &mut Debuggee, request: Request) -> Result<String, String> 
         Request::Shared { ranges } => memory::shared(debuggee, &ranges).map(|statuses| json(&statuses)),
         Request::Files => Ok(json(&files::list(debuggee))),
         Request::Recordings => correlate::recordings(debuggee).map(|recordings| json(&recordings)),
+        Request::Wallclock => wallclock::clock(debuggee).map(|clock| json(&clock)),
+        Request::SeekWallclock { nanoseconds } => wallclock::seek_clock(debuggee, nanoseconds).map(|now| json(&now)),
         Request::Blame(range) => correlate::blame(debuggee, &range).map(|blame| json(&blame)),
     }
 }

@@ -27,6 +27,7 @@ use crate::arch::X86_64;
 use crate::correlate::Correlate;
 use crate::files::RecordedFiles;
 use crate::open::Opened;
+use crate::wallclock::Wallclock;
 
 pub use resume::Action;
 
@@ -40,6 +41,7 @@ pub struct Debuggee {
     pub(crate) timeline: Box<dyn Timeline>,
     pub(crate) correlate: Box<dyn Correlate>,
     pub(crate) files: RecordedFiles,
+    pub(crate) wallclock: Option<Wallclock>,
     pub(crate) cancel: Cancel,
     /// gdb's breakpoints and watchpoints.
     points: Points,
@@ -62,6 +64,7 @@ impl Debuggee {
             timeline: opened.timeline,
             correlate: opened.correlate,
             files,
+            wallclock: opened.wallclock,
             cancel,
             points: Points::default(),
             hardware: Vec::new(),

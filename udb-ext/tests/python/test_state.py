@@ -136,7 +136,7 @@ class FakeDebugger:
     def request(self, what, **fields):
         if what == "recordings":
             rows = [{"uuid": f"u{number}", "pid": 100 + number, "path": path} for number, path in self.paths.items()]
-            return {"recordings": rows, "log": "/x/log.shmem"}
+            return {"recordings": rows, "log": "/x/log.shmem", "warnings": []}
         if what == "files":
             return {"files": []}
         if what == "seek":

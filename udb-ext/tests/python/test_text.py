@@ -2,7 +2,7 @@
 
 import unittest
 
-from undo import location, sizes, table, times
+from undo import location, sizes, table, times, wallclock
 from undo.errors import UdbError
 
 
@@ -84,6 +84,22 @@ class Locations(unittest.TestCase):
         self.assertEqual(location.short(self.AT_LINE), "16\t{")
         self.assertEqual(location.short(self.NO_SOURCE), "0x00007f\t51\tin raise.c")
         self.assertEqual(location.short(self.NO_SYMBOLS), "0x00007f in ?? () from /lib/x.so")
+
+
+class Wallclocks(unittest.TestCase):
+    NEAR = 1_700_000_000_000_000_000
+
+    def test_shown_forms_can_be_typed(self):
+        moment = self.NEAR + 123_456_000
+        shown = wallclock.show(moment)
+        self.assertEqual(wallclock.parse(shown, 10**18), moment)
+        self.assertEqual(wallclock.parse(shown.split(" ")[1], self.NEAR), moment)
+        self.assertEqual(wallclock.parse("1700000000.5", 0), self.NEAR + 500_000_000)
+
+    def test_what_is_no_time_of_day(self):
+        for text in ("", "x", "25:00", "10", "2020-13-01 10:00", "10:00:00.", "10:61"):
+            with self.assertRaises(UdbError, msg=text):
+                wallclock.parse(text, self.NEAR)
 
 
 if __name__ == "__main__":

@@ -1,13 +1,22 @@
 """`ugo wallclock`"""
 
-from .uinfo_wallclock import NO_TIMES
+from .. import wallclock
 from ..errors import UdbError
 
 
 class Command:
     names = ("ugo wallclock",)
-    help = "Go to the moment that was recorded at a time of day.\nUsage: ugo wallclock TIME"
+    help = """Go to the first event at or after a time of day.
+Usage: ugo wallclock [YYYY-MM-DD] HH:MM[:SS[.FRACTION]] | SECONDS-SINCE-1970
 
-    def invoke(self, session, _argument):
+Without a date, on the day on which the recording began. `uinfo wallclock` shows the recorded range."""
+
+    def invoke(self, session, argument):
         session.place()
-        raise UdbError(NO_TIMES)
+        clock = session.request("wallclock")
+        wanted = wallclock.parse(argument, near=clock["begin"])
+        if not clock["begin"] <= wanted <= clock["end"]:
+            begin, end = wallclock.show(clock["begin"]), wallclock.show(clock["end"])
+            raise UdbError(f"{wallclock.show(wanted)} is outside the recorded range [{begin} - {end}]")
+        session.jump("seek-wallclock", nanoseconds=wanted)
+        session.show()

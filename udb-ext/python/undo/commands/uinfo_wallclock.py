@@ -1,14 +1,14 @@
 """`uinfo wallclock`"""
 
-from ..errors import UdbError
-
-NO_TIMES = "this recording holds no times of day; `uinfo time` shows the time in the recording"
+from .. import wallclock
 
 
 class Command:
     names = ("uinfo wallclock", "info wallclock")
-    help = "Show the time of day at which the current moment was recorded."
+    help = "Show the time of day at which the current moment was recorded, as of the last event before it."
 
     def invoke(self, session, _argument):
         session.place()
-        raise UdbError(NO_TIMES)
+        clock = session.request("wallclock")
+        now, begin, end = (wallclock.show(clock[name]) for name in ("now", "begin", "end"))
+        session.debugger.say(f"Current wallclock time is: {now} (in recorded range: [{begin} - {end}])")

@@ -4,7 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use serde::Deserialize;
-use udb_ext::{Access, AccessKind, Blame, Correlate, Opened, Query, Recording};
+use udb_ext::{Access, AccessKind, Blame, Correlate, Opened, Query, Recording, Wallclock};
 
 use crate::tape::Tape;
 use crate::trace::{self, Program};
@@ -46,7 +46,7 @@ fn default_pid() -> i32 {
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Sibling {
-    path: PathBuf,
+    path: Option<PathBuf>,
     pid: i32,
 }
 
@@ -81,17 +81,19 @@ pub fn open(path: &Path) -> Result<Opened, String> {
     if fixture.made_up_events > 0 {
         tape.make_up_events(fixture.made_up_events);
     }
-    let loaded = Recording { uuid: uuid_of(fixture.pid), pid: fixture.pid, path: path.to_path_buf() };
+    let loaded = Recording { uuid: uuid_of(fixture.pid), pid: fixture.pid, path: Some(path.to_path_buf()) };
     let folder = path.parent().unwrap_or(Path::new("."));
     let siblings = fixture.siblings.into_iter().map(|sibling| Recording {
         uuid: uuid_of(sibling.pid),
         pid: sibling.pid,
-        path: folder.join(sibling.path),
+        path: sibling.path.map(|path| folder.join(path)),
     });
     let recordings = std::iter::once(loaded).chain(siblings).collect();
     Ok(Opened {
         timeline: Box::new(tape),
         correlate: Box::new(Scripted { recordings, rows: fixture.accesses, log: folder.join("log.shmem") }),
+        // Ten seconds, one for each hundred of the made-up stamps.
+        wallclock: Wallclock::new(1_700_000_000_000_000_000, 1_700_000_010_000_000_000, 1000, 2000),
     })
 }
 
@@ -137,5 +139,13 @@ impl Correlate for Scripted {
 
     fn log(&self) -> Option<PathBuf> {
         (self.recordings.len() > 1).then(|| self.log.clone())
+    }
+
+    fn warnings(&self) -> Vec<String> {
+        self.recordings
+            .iter()
+            .filter(|recording| recording.path.is_none())
+            .map(|recording| format!("process {}: no file", recording.pid))
+            .collect()
     }
 }

@@ -47,7 +47,7 @@ impl Tape {
                 signum: 0,
                 address: 0,
                 tid: 0,
-                timestamp: 0,
+                timestamp: 1000 + (index * 1000 / count) as u64,
                 size: 80,
             })
             .collect();
