@@ -95,7 +95,12 @@ impl Site {
             pc: instruction.ip(),
             kind,
             form,
-            size: if instruction.is_broadcast() { instruction.memory_size().element_size() as u32 } else { size },
+            size: match form {
+                // How much is touched depends on the count.
+                Form::String => instruction.memory_size().size() as u32,
+                _ if instruction.is_broadcast() => instruction.memory_size().element_size() as u32,
+                _ => size,
+            },
             locked: instruction.has_lock_prefix() || (instruction.mnemonic() == Mnemonic::Xchg && explicit.is_some()),
             masked: instruction.has_op_mask() || matches!(instruction.mnemonic(), Mnemonic::Vmaskmovps | Mnemonic::Vmaskmovpd | Mnemonic::Vpmaskmovd | Mnemonic::Vpmaskmovq),
             instruction: *instruction,
@@ -198,6 +203,9 @@ mod tests {
     #[test]
     fn strings_and_stack_operands_have_their_own_forms() {
         assert_eq!(site(&[0xf3, 0xa4]).unwrap().form, Form::String);
+        assert_eq!(site(&[0xf3, 0xa4]).unwrap().size, 1);
+        assert_eq!(site(&[0xf3, 0x48, 0xab]).unwrap().size, 8);
+        assert_eq!(site(&[0xa7]).unwrap().size, 4);
         assert_eq!(site(&[0x55]).unwrap().form, Form::Other);
         assert_eq!(site(&[0x48, 0x0f, 0xa3, 0x03]).unwrap().form, Form::Other, "bt with a register offset");
         assert!(site(&[0x62, 0xf1, 0x7f, 0x49, 0x7f, 0x07]).unwrap().masked, "vmovdqu8 with a mask register");
