@@ -66,10 +66,11 @@ pub const TIME_KIND_TSC: u32 = 1;
 // ---- line clocks -----------------------------------------------------------------------------------------------------------
 /// Bytes of shared memory that share a clock.
 pub const LINE_BYTES: u64 = 64;
-/// Clocks in a group: one group serves a page of an object.
-pub const CLOCKS_PER_GROUP: u64 = 64;
+/// Clocks in a group: eight columns of one clock for each line of a page.
+pub const CLOCKS_PER_GROUP: u64 = 512;
 pub const CLOCK_GROUP_BYTES: u64 = CLOCKS_PER_GROUP * 8;
-/// `group = (slot word 0 >> 12) * CLOCK_HASH >> clock_shift`, wrapping; clock_shift = 64 - log2(groups).
+/// With w the first word of a slot: `h = (w >> 12) * CLOCK_HASH >> clock_shift`, wrapping; the clock of its line is at byte
+/// `h >> 3 << 12 | w & 0xfc0 | (h & 7) << 3` of the clocks. clock_shift = 64 - log2(8 * groups).
 pub const CLOCK_HASH: u64 = 0x9E37_79B9_7F4A_7C15;
 
 // ---- registries ------------------------------------------------------------------------------------------------------------
@@ -244,8 +245,8 @@ impl Layout {
         if size < MIN_SIZE || size > MAX_SIZE || !size.is_multiple_of(PAGE_BYTES) {
             return None;
         }
-        // Powers of two of groups: 1/64 of the log, at most 512 KiB.
-        let groups = 1u64 << (63 - clamp(size / 64 / CLOCK_GROUP_BYTES, 8, 1024).leading_zeros());
+        // A power of two: 1/64 of the log, at most 512 KiB.
+        let groups = 1u64 << (63 - clamp(size / 64 / CLOCK_GROUP_BYTES, 1, 128).leading_zeros());
         let counts = [
             groups * CLOCKS_PER_GROUP,
             clamp(size >> 16, 4, 4096),
@@ -293,9 +294,9 @@ impl Layout {
         self.sections[6]
     }
 
-    /// 64 - log2(groups of clocks).
+    /// 64 - log2(8 * groups of clocks).
     pub const fn clock_shift(&self) -> u32 {
-        64 - (self.clocks().count / CLOCKS_PER_GROUP).trailing_zeros()
+        64 - 3 - (self.clocks().count / CLOCKS_PER_GROUP).trailing_zeros()
     }
 }
 
@@ -307,7 +308,7 @@ const _: () = {
     assert!(MAP_TO + 8 <= MAPPING_BYTES && SITE_META + 8 == SITE_BYTES);
     assert!(BLK_USED + 8 <= BLOCK_HEADER_BYTES && SLOT_COMMIT + 8 == SLOT_BYTES);
     assert!(SLOTS_PER_BLOCK == 512);
-    assert!(PAGE_BYTES / LINE_BYTES == CLOCKS_PER_GROUP);
+    assert!(PAGE_BYTES / LINE_BYTES * 8 == CLOCKS_PER_GROUP);
     // A long read/write of a whole piece fits into a block with room to spare.
     assert!(SLOT_BYTES + (MAX_PIECE_BYTES / LINE_BYTES + 1) * 16 + 2 * MAX_PIECE_BYTES < BLOCK_BYTES / 4);
     // Every recording may pin one block, alive or dead, and as many remain in use by the others.

@@ -22,10 +22,14 @@ use crate::memory::Memory;
 use crate::slot::{Commit, place};
 use crate::sync::{Ordering, fence};
 use crate::types::Kind;
+use core::ops::Range;
 
 /// After a claim found nothing, how many records are dropped at most before the next try: a lap of a full ring is not cheap. The
 /// first tries follow closely.
 const MAX_DROPS_BETWEEN_TRIES: u64 = 1024;
+
+/// Blocks that get their storage at once while the log is filled for the first time: 64 KiB.
+const POPULATE_BLOCKS: u64 = 4;
 
 pub(crate) const fn state_word(ticket: u64, recording: u32, state: u64) -> u64 {
     ticket << 18 | (recording as u64 & 0xffff) << 2 | state
@@ -63,6 +67,8 @@ pub(crate) struct Appender<M: Memory> {
     owned: Option<Owned>,
     /// Header page that is known to have storage behind it.
     header_page: usize,
+    /// Blocks that are known to have storage behind them.
+    populated: Range<u64>,
     /// Records of this recording in the blocks before the one that is owned.
     first_record: u64,
     dropped: u64,
@@ -97,6 +103,7 @@ impl<M: Memory> Appender<M> {
             recording,
             owned: None,
             header_page: 0,
+            populated: 0..0,
             first_record,
             dropped,
             try_again_at: 0,
@@ -213,22 +220,22 @@ impl<M: Memory> Appender<M> {
 
     /// Takes the next block that nobody owns, zeroed and ready.
     fn claim(&mut self) -> Option<Owned> {
-        let ring = self.ring;
+        let (ring, memory) = (self.ring, self.memory.clone());
         for _ in 0..2 * ring.count {
             // Relaxed: the ticket is a number; what it stands for is ordered by the state word.
-            let ticket = self.memory.word(ring.cursor).fetch_add(1, Ordering::Relaxed).wrapping_add(1) & TICKET_MASK;
+            let ticket = memory.word(ring.cursor).fetch_add(1, Ordering::Relaxed).wrapping_add(1) & TICKET_MASK;
             // `max`: a cursor that somebody scribbled over may wrap.
             let index = (ticket.max(1) - 1) % ring.count.max(1);
             let header = ring.headers + (index * BLOCK_HEADER_BYTES) as usize;
             let start = ring.blocks + index as usize * M::SLOTS * SLOT_BYTES as usize;
             let page = header & !(PAGE_BYTES as usize - 1);
             if ticket <= ring.count && page != self.header_page {
-                if !self.memory.populate(page, PAGE_BYTES as usize) {
+                if !memory.populate(page, PAGE_BYTES as usize) {
                     return None;
                 }
                 self.header_page = page;
             }
-            let word = self.memory.word(header + BLK_STATE as usize);
+            let word = memory.word(header + BLK_STATE as usize);
             // Acquire: [release-block]
             let old = word.load(Ordering::Acquire);
             let recycled = match old & 3 {
@@ -239,7 +246,7 @@ impl<M: Memory> Appender<M> {
             if old >> 18 >= ticket {
                 continue; // We slept, and a later ticket has been here (I3).
             }
-            if !recycled && !self.memory.populate(start, M::SLOTS * SLOT_BYTES as usize) {
+            if !recycled && !self.populate_blocks(index) {
                 return None;
             }
             let claimed = state_word(ticket, self.recording, STATE_CLAIMED);
@@ -250,11 +257,11 @@ impl<M: Memory> Appender<M> {
             // A reader that sees anything of what follows sees that the block is no longer what it was: [recycle-block].
             fence(Ordering::Release);
             if recycled {
-                self.memory.clear(start, M::SLOTS * SLOT_BYTES as usize);
+                memory.clear(start, M::SLOTS * SLOT_BYTES as usize);
             }
-            let put = |at: u64, value| self.memory.word(header + at as usize).store(value, Ordering::Relaxed);
+            let put = |at: u64, value| memory.word(header + at as usize).store(value, Ordering::Relaxed);
             put(BLK_BB_BASE, self.bb_base);
-            put(BLK_TSC_FIRST, self.memory.ticks());
+            put(BLK_TSC_FIRST, memory.ticks());
             put(BLK_FIRST_RECORD, self.first_record);
             put(BLK_TSC_LAST, 0);
             put(BLK_USED, 0);
@@ -263,6 +270,18 @@ impl<M: Memory> Appender<M> {
             return Some(Owned { ticket, header, start });
         }
         None
+    }
+
+    /// Gives the blocks from `index` on storage, several at once, as that is cheaper.
+    fn populate_blocks(&mut self, index: u64) -> bool {
+        if self.populated.contains(&index) {
+            return true;
+        }
+        let count = POPULATE_BLOCKS.min(self.ring.count - index);
+        let block_bytes = M::SLOTS * SLOT_BYTES as usize;
+        let done = self.memory.populate(self.ring.blocks + index as usize * block_bytes, count as usize * block_bytes);
+        self.populated = index..index + if done { count } else { 0 };
+        done
     }
 
     /// Gives the block back, complete, for readers to trust and others to overwrite.

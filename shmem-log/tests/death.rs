@@ -192,7 +192,6 @@ fn a_log_survives_fork() {
         let t = child.begin(Kind::Write, o, 0, 8);
         child.commit(t, site, 10, 10);
         child.finish();
-        drop(child);
     });
     wait_ok(child);
     put(&mut parent, 2);

@@ -11,45 +11,48 @@ const ROUNDS: u64 = 60_000;
 /// Word 0: `lock xadd`. 8: `lock cmpxchg`. 16, 24, 32: plain stores and loads. Each in a line of its own, 40 shares one with 32.
 const WORDS: [usize; 6] = [0, 8, 16, 24, 32, 33];
 
-struct Sites {
+struct Hammer<'a> {
+    w: &'a mut Writer,
+    memory: Shared,
+    o: ObjectIndex,
     read: SiteIndex,
     write: SiteIndex,
     rmw: SiteIndex,
 }
 
-fn access(w: &mut Writer, memory: Shared, o: ObjectIndex, s: &Sites, bb: u64, word: usize, kind: Kind, new: u64) {
-    let at = memory.word(word);
-    let t = w.begin(kind, o, word as u64 * 8, 8);
-    match (kind, word) {
-        (Kind::Read, _) => {
-            let value = at.load(Relaxed);
-            w.commit(t, s.read, bb, value);
-        }
-        (Kind::Write, _) => {
-            at.store(new, Relaxed);
-            w.commit(t, s.write, bb, new);
-        }
-        (Kind::ReadWrite, 0) => {
-            let old = at.fetch_add(1, SeqCst);
-            w.commit_rw(t, s.rmw, bb, old, old + 1);
-        }
-        (Kind::ReadWrite, _) => {
-            let guess = at.load(Relaxed);
-            let (old, left) = match at.compare_exchange(guess, new, SeqCst, SeqCst) {
-                Ok(old) => (old, new),
-                Err(old) => (old, old),
-            };
-            w.commit_rw(t, s.rmw, bb, old, left);
+impl Hammer<'_> {
+    fn access(&mut self, bb: u64, word: usize, kind: Kind, new: u64) {
+        let Hammer { w, memory, .. } = self;
+        let at = memory.word(word);
+        let t = w.begin(kind, self.o, word as u64 * 8, 8);
+        match (kind, word) {
+            (Kind::Read, _) => {
+                let value = at.load(Relaxed);
+                w.commit(t, self.read, bb, value);
+            }
+            (Kind::Write, _) => {
+                at.store(new, Relaxed);
+                w.commit(t, self.write, bb, new);
+            }
+            (Kind::ReadWrite, 0) => {
+                let old = at.fetch_add(1, SeqCst);
+                w.commit_rw(t, self.rmw, bb, old, old + 1);
+            }
+            (Kind::ReadWrite, _) => {
+                let guess = at.load(Relaxed);
+                let (old, left) = match at.compare_exchange(guess, new, SeqCst, SeqCst) {
+                    Ok(old) => (old, new),
+                    Err(old) => (old, old),
+                };
+                w.commit_rw(t, self.rmw, bb, old, left);
+            }
         }
     }
 }
 
 fn hammer(w: &mut Writer, memory: Shared, o: ObjectIndex, me: u64) {
-    let s = Sites {
-        read: w.register_site(1, Kind::Read, 8).unwrap(),
-        write: w.register_site(2, Kind::Write, 8).unwrap(),
-        rmw: w.register_site(3, Kind::ReadWrite, 8).unwrap(),
-    };
+    let [read, write, rmw] = [Kind::Read, Kind::Write, Kind::ReadWrite].map(|kind| w.register_site(1, kind, 8).unwrap());
+    let mut hammer = Hammer { w, memory, o, read, write, rmw };
     let mut random = Random(me + 1);
     for round in 1..=ROUNDS {
         let unique = me << 40 | round;
@@ -59,7 +62,7 @@ fn hammer(w: &mut Writer, memory: Shared, o: ObjectIndex, me: u64) {
             (_, 0) => Kind::Read,
             _ => Kind::Write,
         };
-        access(w, memory, o, &s, round, word, kind, unique);
+        hammer.access(round, word, kind, unique);
     }
 }
 

@@ -127,11 +127,13 @@ impl Reader {
     fn read_blocks(&mut self, cursor: u64) -> Result<(), ReadError> {
         let section = self.layout.block_headers();
         let mut blocks = Vec::new();
+        let mut youngest = (0, 0);
         let file = &self.file;
         file.entries("block headers", section.offset, BLOCK_HEADER_BYTES, section.count.min(cursor), |offset, entry| {
             let state = word(entry, BLK_STATE);
             let ticket = state >> 18;
             let index = (offset - section.offset) / BLOCK_HEADER_BYTES;
+            youngest = youngest.max((ticket, offset + BLK_STATE));
             if state == 0 || ticket > cursor {
                 return Ok(());
             }
@@ -157,6 +159,11 @@ impl Reader {
             });
             Ok(())
         })?;
+        let (ticket, at) = youngest;
+        let now = file.read_word("cursor", HDR_CURSOR)?;
+        if ticket > now {
+            return Err(file.damaged(Damage::new("ticket of a block", at, format!("at most the cursor, {now}"), ticket)));
+        }
         let mut unfinished = Vec::new();
         let mut kept = Vec::with_capacity(blocks.len());
         for mut block in blocks {

@@ -1,0 +1,141 @@
+//! What an append costs: `cargo bench -p shmem-log --bench log -- [--json] [--dir DIR]`.
+//!
+//! What is compared is measured in turns in the same run. Of one process the best round counts, as other work on the machine only
+//! ever adds to it; of two, pinned to a core each, the median of the rounds in which both ran undisturbed all the time, as a
+//! disturbance makes contention cheaper. Nanoseconds per access or record unless the name says otherwise; null: not measured.
+#[path = "../../tests/common/process.rs"]
+#[allow(dead_code)]
+mod process;
+mod workload;
+
+use shmem_log::{Kind, layout};
+use std::fmt::Write;
+use std::path::{Path, PathBuf};
+use workload::*;
+
+const APPENDS: u64 = 2_000_000;
+const ROUNDS: usize = 9;
+/// Short, so that many pass between two disturbances.
+const PAIR_ACCESSES: u64 = 60_000;
+const PAIR_TRIES: usize = 200;
+/// Recycled all the time, and larger than the caches of a core.
+const RING_BYTES: u64 = 16 << 20;
+
+fn best(rounds: usize, mut measure: impl FnMut() -> f64) -> f64 {
+    (0..rounds).map(|_| measure()).fold(f64::INFINITY, f64::min)
+}
+
+fn median(mut times: Vec<f64>) -> f64 {
+    times.sort_by(f64::total_cmp);
+    times.get(times.len() / 2).copied().unwrap_or(f64::NAN)
+}
+
+#[derive(Default)]
+struct Report(Vec<(&'static str, f64, &'static str)>);
+
+impl Report {
+    fn add(&mut self, key: &'static str, value: f64, what: &'static str) {
+        self.0.push((key, value, what));
+    }
+
+    fn json(&self) -> String {
+        let mut text = String::from("{");
+        for (index, (key, value, _)) in self.0.iter().enumerate() {
+            let separator = if index == 0 { "" } else { ", " };
+            let value = if value.is_finite() { format!("{value:.3}") } else { "null".into() };
+            let _ = write!(text, "{separator}\"{key}\": {value}");
+        }
+        text + "}"
+    }
+
+    fn table(&self) -> String {
+        let line = |(key, value, what): &(&str, f64, &str)| format!("{key:<34}{value:>9.2}   {what}\n");
+        self.0.iter().map(line).collect()
+    }
+}
+
+fn one_process(report: &mut Report, dir: &Path) {
+    pin(0);
+    let mut bench = Bench::new(dir, RING_BYTES);
+    let floor_memory = Floor::new();
+    bench.append(Kind::Write, 2 * APPENDS);
+    let [mut floor, mut write, mut read, mut rmw] = [f64::INFINITY; 4];
+    for _ in 0..ROUNDS {
+        floor = floor.min(floor_memory.run(APPENDS));
+        write = write.min(bench.append(Kind::Write, APPENDS));
+        read = read.min(bench.append(Kind::Read, APPENDS));
+        rmw = rmw.min(bench.append(Kind::ReadWrite, APPENDS));
+    }
+    report.add("floor_ns", floor, "one lock xadd on a shared counter, a 32-byte record in a private buffer");
+    report.add("append_ns", write, "a logged store of 8 bytes: interval, record and the store itself");
+    report.add("append_vs_floor", write / floor, "");
+    report.add("read_append_ns", read, "a logged load");
+    report.add("read_write_append_ns", rmw, "a logged lock xadd");
+    report.add("read_back_ns", best(3, || bench.read_back()), "reading a record");
+    let first_lap = best(5, || Bench::new(dir, 64 << 20).first_lap());
+    report.add("first_lap_ns", first_lap, "a logged store into a fresh log of 64 MiB");
+    let tmpfs = Path::new("/dev/shm");
+    let first_lap = if tmpfs.is_dir() { best(5, || Bench::new(tmpfs, 64 << 20).first_lap()) } else { f64::NAN };
+    report.add("first_lap_tmpfs_ns", first_lap, "the same in /dev/shm");
+}
+
+fn two_processes(report: &mut Report, dir: &Path) {
+    report.add("ping_pong_ns", best(5, ping_pong), "from core to core and back");
+    let run = |processes, work, lines| pair(dir, processes, PAIR_ACCESSES, work, lines);
+    let names = [
+        (1, Work::Logged(Kind::Write), Lines::Own),
+        (2, Work::Logged(Kind::Write), Lines::Own),
+        (2, Work::Bare(Kind::ReadWrite), Lines::Same),
+        (2, Work::Logged(Kind::ReadWrite), Lines::Same),
+        (2, Work::Bare(Kind::Write), Lines::Same),
+        (2, Work::Logged(Kind::Write), Lines::Same),
+        (2, Work::Bare(Kind::Read), Lines::Same),
+        (2, Work::Logged(Kind::Read), Lines::Same),
+    ];
+    let mut times = names.map(|_| Vec::new());
+    for _ in 0..PAIR_TRIES {
+        for ((processes, work, lines), times) in names.into_iter().zip(&mut times) {
+            if times.len() < ROUNDS {
+                times.extend(run(processes, work, lines));
+            }
+        }
+    }
+    let [one, two, bare_xadd, logged_xadd, bare_store, logged_store, bare_load, logged_load] = times.map(median);
+    report.add("two_process_scaling", 2.0 * one / two, "throughput of two processes on different lines over that of one");
+    report.add("two_process_same_line_ratio", logged_xadd / bare_xadd, "both lock xadd one word, over the same unlogged");
+    report.add("same_line_xadd_ns", logged_xadd, "logged, per access of one process");
+    report.add("same_line_xadd_bare_ns", bare_xadd, "");
+    report.add("same_line_store_ns", logged_store, "both store to one word");
+    report.add("same_line_store_bare_ns", bare_store, "");
+    report.add("same_line_load_ns", logged_load, "both load one word");
+    report.add("same_line_load_bare_ns", bare_load, "");
+}
+
+fn others(report: &mut Report) {
+    report.add("array_queue_ns", best(ROUNDS, || array_queue(1, APPENDS / 4)), "crossbeam ArrayQueue::force_push, 32 bytes");
+    report.add("array_queue_two_threads_ns", best(ROUNDS, || array_queue(2, APPENDS / 4)), "two threads, per push of one");
+}
+
+fn main() {
+    let mut json = false;
+    let mut dir: PathBuf = std::env::temp_dir();
+    let mut arguments = std::env::args().skip(1);
+    let mut asked = false;
+    while let Some(argument) = arguments.next() {
+        match argument.as_str() {
+            "--json" => json = true,
+            "--bench" => asked = true,
+            "--dir" => dir = arguments.next().map(PathBuf::from).unwrap_or(dir),
+            other => panic!("unknown argument {other}"),
+        }
+    }
+    if !asked {
+        return; // `cargo test --benches` asks whether it starts, not how fast it is.
+    }
+    assert_eq!(layout::SLOT_BYTES, 32);
+    let mut report = Report::default();
+    one_process(&mut report, &dir);
+    two_processes(&mut report, &dir);
+    others(&mut report);
+    print!("{}", if json { report.json() + "\n" } else { report.table() });
+}
