@@ -16,6 +16,8 @@ use crate::process::Process;
 /// More checkpoints cost memory: a few hundred KiB each, and each page that the program writes between two.
 const MOST: usize = 96;
 const FIRST_INTERVAL_NS: u64 = 50_000_000;
+/// No run is shorter.
+const LEAST_NS: u64 = 100_000;
 /// Kept for stepping backwards.
 const NEAR: usize = 3;
 
@@ -52,7 +54,7 @@ impl Checkpoints {
     pub fn budget(&self, time: Time, cost_ns: u64) -> Duration {
         let index = self.list.partition_point(|process| process.time <= time).max(1) - 1;
         let since = cost_ns.saturating_sub(self.list[index].cost_ns);
-        Duration::from_nanos(self.interval_ns.saturating_sub(since).max(1_000_000))
+        Duration::from_nanos(self.interval_ns.saturating_sub(since).max(LEAST_NS))
     }
 
     /// Whether a process of this time and cost should leave one behind.
@@ -83,6 +85,11 @@ impl Checkpoints {
             first = false;
             keep
         });
+    }
+
+    /// How much cost is to lie between two from now on.
+    pub fn set_interval(&mut self, interval: Duration) {
+        self.interval_ns = u64::try_from(interval.as_nanos()).unwrap_or(u64::MAX).max(1);
     }
 
     pub fn add_near(&mut self, process: Process) {

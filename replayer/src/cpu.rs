@@ -14,7 +14,13 @@ pub fn check(meta: &Metadata) -> Result<(), Error> {
         for (index, (name, found)) in ["eax", "ebx", "ecx", "edx"].iter().zip([found.eax, found.ebx, found.ecx, found.edx]).enumerate() {
             let (mask, value) = (leaf.mask[index], leaf.value[index]);
             if found & mask != value & mask {
-                missing.push(format!("CPUID {:#x}.{:#x} {name}: recorded {:#x}, here {:#x}", leaf.leaf, leaf.subleaf, value & mask, found & mask));
+                missing.push(format!(
+                    "CPUID {:#x}.{:#x} {name}: recorded {:#x}, here {:#x}",
+                    leaf.leaf,
+                    leaf.subleaf,
+                    value & mask,
+                    found & mask
+                ));
             }
         }
     }

@@ -104,7 +104,12 @@ fn layout(recording: &Recording) -> Result<Plan, Error> {
         meta.reserved.iter().map(|area| (area.addr, area.len)).filter(|&(base, _)| !arena::contains(base)).collect();
     let mut plan = Plan { regions, sites: recording.sites().map_err(reading)?, xsave: meta.xsave.clone(), ..Plan::default() };
     for &(base, size) in &plan.regions {
-        if base % 4096 != 0 || size % 4096 != 0 || size == 0 || base.saturating_add(size) > USER_END || base + size > arena::BASE && base < arena::END {
+        if base % 4096 != 0
+            || size % 4096 != 0
+            || size == 0
+            || base.saturating_add(size) > USER_END
+            || base + size > arena::BASE && base < arena::END
+        {
             return Err(bad(recording, format_args!("the engine's area {base:#x} + {size:#x} cannot be")));
         }
     }

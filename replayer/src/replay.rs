@@ -6,6 +6,7 @@
 
 use std::path::Path;
 use std::sync::Arc;
+use std::time::Duration;
 
 use recording::{EndReason, MappingFlags, Metadata, Recording};
 use replay_guest::space::{Map, origin};
@@ -58,6 +59,11 @@ impl Replay {
         self.checkpoints.len()
     }
 
+    /// Takes checkpoints so that about this much replay lies between two; it grows by itself when they become too many.
+    pub fn set_checkpoint_interval(&mut self, interval: Duration) {
+        self.checkpoints.set_interval(interval);
+    }
+
     pub(crate) fn stop(&self, reason: StopReason) -> Stop {
         Stop { time: self.current.time, reason }
     }
@@ -65,9 +71,13 @@ impl Replay {
     /// Runs `process`, leaving checkpoints on its way.
     pub(crate) fn travel(checkpoints: &mut Checkpoints, process: &mut Process, run: &Run, cancel: Option<&Cancel>) -> Result<Reply, Error> {
         let mut run = *run;
+        let mut hit = None;
         loop {
             run.budget = Some(checkpoints.budget(process.time, process.cost_ns));
-            let reply = process.run(&run, cancel)?;
+            let mut reply = process.run(&run, cancel)?;
+            // A pause begins a new run, which knows nothing of the last one's hits.
+            hit = reply.hit.or(hit);
+            reply.hit = hit;
             // What has been moved is not to be moved again.
             run.flags &= !replay_guest::control::run_flags::MOVE_FIRST;
             if checkpoints.wants(process.time, process.cost_ns) {
@@ -255,7 +265,10 @@ impl Timeline for Replay {
 
     fn files(&self) -> Vec<FileInRecording> {
         let files = self.recording.files().unwrap_or_default();
-        files.into_iter().map(|file| FileInRecording { path: String::from_utf8_lossy(&file.head.path).into_owned(), size: file.len }).collect()
+        files
+            .into_iter()
+            .map(|file| FileInRecording { path: String::from_utf8_lossy(&file.head.path).into_owned(), size: file.len })
+            .collect()
     }
 
     fn file_contents(&self, path: &str) -> Option<Vec<u8>> {

@@ -2,7 +2,7 @@
 
 mod common;
 
-use common::program::{self, DATA, Flaw, LOOPS, MAPPED, Made, PID, SHARED, TICKS};
+use common::program::{self, DATA, Flaw, LONG, LOOPS, MAPPED, Made, PID, SHARED, TICKS};
 use replayer::{Cancel, Direction, Error, Points, Replay, SharedStatus, Stop, StopReason, Time, Timeline, WatchKind, Watchpoint};
 
 struct Opened {
@@ -68,7 +68,9 @@ fn t1_the_range_is_begin_to_end() {
 fn t3_seeks_arrive_exactly() {
     let Opened { mut replay, made, .. } = opened();
     let p = made.places;
-    for time in [at(1, p.store), at(500, p.store), at(499, p.branch), at(LOOPS + 1, p.getpid), at(LOOPS + 2, p.after_getpid), at(3, p.branch)] {
+    for time in
+        [at(1, p.store), at(500, p.store), at(499, p.branch), at(LOOPS + 1, p.getpid), at(LOOPS + 2, p.after_getpid), at(3, p.branch)]
+    {
         assert_eq!(replay.seek(time.bbcount, Some(time.pc)).unwrap(), Stop { time, reason: StopReason::Arrived });
         assert_eq!(replay.registers().unwrap().rip, time.pc);
     }
@@ -233,7 +235,9 @@ fn t7_shared_memory_is_what_was_last_seen() {
 
 #[test]
 fn t8_every_difference_is_named() {
-    for (flaw, expected) in [(Flaw::WrongArgument, "recorded system call 39"), (Flaw::WrongHash, "memory differs"), (Flaw::WrongTime, "system call 39")] {
+    for (flaw, expected) in
+        [(Flaw::WrongArgument, "recorded system call 39"), (Flaw::WrongHash, "memory differs"), (Flaw::WrongTime, "system call 39")]
+    {
         let Opened { mut replay, made, .. } = opened_with(flaw);
         let Err(Error::Diverged { time, what }) = replay.verify(|_| {}) else { panic!("{flaw:?} is not noticed") };
         assert!(what.contains(expected), "{what}");
@@ -274,4 +278,60 @@ fn events_are_listed() {
     assert_eq!((replay.event(0).result, replay.event(0).syscall, replay.event(4).signum), (PID, Some(39), 10));
     assert_eq!(replay.event(1).address, SHARED + 0x10);
     assert_eq!(replay.event(99).name, "");
+}
+
+/// With checkpoints on the way, a search is cut into pieces; no piece may forget what another found.
+#[test]
+fn long_searches_cross_checkpoints() {
+    let Opened { mut replay, made, .. } = opened_with(Flaw::Long);
+    let p = made.places;
+    replay.set_checkpoint_interval(std::time::Duration::from_millis(2));
+    replay.seek(made.end.bbcount, Some(made.end.pc)).unwrap();
+    assert!(replay.checkpoint_count() > 1, "no checkpoint was taken");
+    let first = resume(&mut replay, Direction::Backward, &breakpoint(program::CODE));
+    assert_eq!(first, Stop { time: made.begin, reason: StopReason::Breakpoint });
+    // Hit only in the first block, searched from the last.
+    replay.seek(made.end.bbcount, Some(made.end.pc)).unwrap();
+    let below = watch(program::STACK_TOP - 8, 8, WatchKind::Write);
+    assert_eq!(resume(&mut replay, Direction::Backward, &below).time.bbcount, LONG + 5);
+    for wanted in [LONG, LONG / 2, 3, LONG - 1, 1] {
+        assert_eq!(replay.seek(wanted, Some(p.store)).unwrap().time, at(wanted, p.store));
+        assert_eq!(replay.registers().unwrap().gpr[1], LONG + 1 - wanted);
+    }
+    replay.seek(LONG / 2, Some(p.store)).unwrap();
+    assert_eq!(replay.step(Direction::Backward).unwrap().time, at(LONG / 2 - 1, p.branch));
+    assert_eq!(resume(&mut replay, Direction::Forward, &breakpoint(p.getpid)).time, at(LONG + 1, p.getpid));
+    assert_eq!(resume(&mut replay, Direction::Backward, &breakpoint(program::CODE)).time, made.begin);
+}
+
+/// A search must remember a hit that lies before a pause.
+#[test]
+fn a_hit_before_a_pause_is_not_forgotten() {
+    let Opened { mut replay, made, .. } = opened_with(Flaw::Long);
+    replay.set_checkpoint_interval(std::time::Duration::from_millis(1));
+    // No checkpoint has been taken when this begins: the whole loop is one segment, with pauses in it.
+    replay.seek(made.end.bbcount, None).unwrap();
+    let points = breakpoint(program::CODE);
+    assert_eq!(resume(&mut replay, Direction::Backward, &points), Stop { time: made.begin, reason: StopReason::Breakpoint });
+}
+
+#[test]
+fn a_flipped_bit_is_never_taken_for_the_truth() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("made.undo");
+    program::make(&path, Flaw::None);
+    let whole = std::fs::read(&path).unwrap();
+    let flipped = dir.path().join("flipped.undo");
+    for at in (0..whole.len()).step_by(61) {
+        let mut bytes = whole.clone();
+        bytes[at] ^= 1 << (at % 8);
+        std::fs::write(&flipped, &bytes).unwrap();
+        let outcome = common::open(&flipped).and_then(|mut replay| replay.verify(|_| {}));
+        let error = outcome.expect_err("a damaged recording verifies").to_string();
+        assert!(error.contains("flipped.undo"), "the file is not named: {error}");
+    }
+    for length in (0..whole.len()).step_by(409) {
+        std::fs::write(&flipped, &whole[..length]).unwrap();
+        assert!(common::open(&flipped).is_err(), "a recording cut to {length} bytes opens");
+    }
 }

@@ -233,7 +233,15 @@ impl ReplayHost {
 
     fn check_overdue(&mut self, engine: &mut Guest, time: Time) {
         if let Some(next) = self.log.next().filter(|next| next.time < time) {
-            self.diverge(engine, alloc::format!("event {}: {} was recorded at {}, but the program did not come by there", self.log.consumed(), next.kind.name(), next.time))
+            self.diverge(
+                engine,
+                alloc::format!(
+                    "event {}: {} was recorded at {}, but the program did not come by there",
+                    self.log.consumed(),
+                    next.kind.name(),
+                    next.time
+                ),
+            )
         }
     }
 
@@ -275,7 +283,10 @@ impl ReplayHost {
                     // The engine does not come to a breakpoint at an instruction that a signal forestalls.
                     let points = self.drive.looks_at_points() && self.points.has_breakpoint(time.pc) && next.enters_handler;
                     let first = time == self.drive.started && self.drive.flags & run_flags::MOVE_FIRST != 0;
-                    if points && !first && let Some(then) = self.handle_hit(time, Hit::Breakpoint) {
+                    if points
+                        && !first
+                        && let Some(then) = self.handle_hit(time, Hit::Breakpoint)
+                    {
                         return then;
                     }
                     self.deliver(engine);
@@ -283,10 +294,10 @@ impl ReplayHost {
                 _ => break,
             }
         }
-        if engine.bbcount() >= self.drive.slice_end {
-            if let Some(then) = self.end_slice(engine) {
-                return then;
-            }
+        if engine.bbcount() >= self.drive.slice_end
+            && let Some(then) = self.end_slice(engine)
+        {
+            return then;
         }
         self.plan(engine);
         Then::Engine
@@ -351,7 +362,10 @@ impl ReplayHost {
             (value::REASON, u64::from(reason as u32)),
             (value::DETAIL, detail),
             (value::EVENTS, self.log.consumed()),
-            (value::HIT, last.map_or(0, |(_, hit)| if hit == Hit::Breakpoint { Reason::Breakpoint as u64 } else { Reason::Watchpoint as u64 })),
+            (
+                value::HIT,
+                last.map_or(0, |(_, hit)| if hit == Hit::Breakpoint { Reason::Breakpoint as u64 } else { Reason::Watchpoint as u64 }),
+            ),
             (value::HIT_BBCOUNT, last.map_or(0, |(time, _)| time.bbcount)),
             (value::HIT_PC, last.map_or(0, |(time, _)| time.pc)),
             (value::HIT_DETAIL, last.map_or(0, |(_, hit)| if let Hit::Watch(index) = hit { index as u64 } else { 0 })),

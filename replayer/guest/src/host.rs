@@ -79,7 +79,8 @@ impl ReplayHost {
         // Status flags that no instruction reads again may differ, so none are compared.
         let registers = Registers { rflags: 0, ..self.registers(engine.context()) };
         if state_hash(&registers) != next.state_hash {
-            let text = format!("the registers differ at {} event {}; here they are {:x?}", next.kind.name(), self.log.consumed(), registers);
+            let text =
+                format!("the registers differ at {} event {}; here they are {:x?}", next.kind.name(), self.log.consumed(), registers);
             self.diverge(engine, text)
         }
     }
@@ -273,7 +274,8 @@ impl Host for ReplayHost {
             self.diverge(engine, "a system call event without a system call".into())
         };
         if (call.number, call.args) != (number, args) {
-            let text = format!("event {}: recorded system call {} {:x?}, here {number} {args:x?}", self.log.consumed(), call.number, call.args);
+            let text =
+                format!("event {}: recorded system call {} {:x?}, here {number} {args:x?}", self.log.consumed(), call.number, call.args);
             self.diverge(engine, text)
         }
         self.apply_call(engine, &event, &call, writes);
@@ -362,7 +364,8 @@ impl Host for ReplayHost {
 
     fn fault(&mut self, engine: &mut Guest, fault: &FaultInfo) -> Flow {
         let next = self.log.next().map_or_else(|| "none".into(), |next| format!("{} at {}", next.kind.name(), next.time));
-        let text = format!("the program faults (signal {}, address {:#x}), but the next recorded event is {next}", fault.signal, fault.address);
+        let text =
+            format!("the program faults (signal {}, address {:#x}), but the next recorded event is {next}", fault.signal, fault.address);
         self.diverge(engine, text)
     }
 

@@ -92,9 +92,10 @@ impl ReplayHost {
                 let maps = self.vm.space.maps();
                 let first = (slot.arg(0) as usize).min(maps.len());
                 let most = DATA_BYTES / size_of::<Map>();
-                let words = maps[first..].iter().take(most).flat_map(|map| {
-                    [map.start, map.end, u64::from(map.prot) | u64::from(map.shared) << 32, map.offset, map.origin]
-                });
+                let words = maps[first..]
+                    .iter()
+                    .take(most)
+                    .flat_map(|map| [map.start, map.end, u64::from(map.prot) | u64::from(map.shared) << 32, map.offset, map.origin]);
                 let bytes: alloc::vec::Vec<u8> = words.flat_map(u64::to_le_bytes).collect();
                 slot.set_data(&bytes);
                 slot.set_value(value::FIRST, maps.len() as u64);

@@ -29,9 +29,10 @@ impl Accesses {
     pub fn note(&mut self, address: u64, length: u64, time: Time) {
         let end = address.saturating_add(length);
         for granule in (address >> 3)..=(end.saturating_sub(1) >> 3) {
-            let page = self.pages.entry(granule / GRANULES as u64).or_insert_with(|| {
-                Box::new([Granule { time: Time { bbcount: 0, pc: 0 }, accessed: 0 }; GRANULES])
-            });
+            let page = self
+                .pages
+                .entry(granule / GRANULES as u64)
+                .or_insert_with(|| Box::new([Granule { time: Time { bbcount: 0, pc: 0 }, accessed: 0 }; GRANULES]));
             let entry = &mut page[granule as usize % GRANULES];
             entry.time = time;
             entry.accessed |= mask(granule, address, end);

@@ -52,8 +52,9 @@ impl Toucher {
             // Gathers name a vector register as their index, which is not at hand: all that follows from the base.
             let address = memory.virtual_address(0, |register, _, _| Some(value(context, register)));
             let Some(address) = address else { continue };
-            let size = memory.memory_size().size() as u64;
-            let size = if size == 0 { STATE_BYTES } else { size };
+            // Of a repeated string instruction the factory does not say how wide one repetition is.
+            let size = if instruction.is_string_instruction() { instruction.memory_size() } else { memory.memory_size() };
+            let size = if size.size() == 0 { STATE_BYTES } else { size.size() as u64 };
             let length = size.saturating_mul(count);
             let address = if backwards { address.saturating_sub(length - size) } else { address };
             if length > 0 {

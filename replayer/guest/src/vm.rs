@@ -50,7 +50,7 @@ impl Vm {
     /// Whether [start, end) is the guest's to use.
     fn check(&self, what: &'static str, start: u64, end: u64) -> Result<(), Refused> {
         let overlaps = |low: u64, high: u64| start < high && low < end;
-        let bad = start % 4096 != 0 || end < start || end > USER_END || overlaps(arena::BASE, arena::END);
+        let bad = !start.is_multiple_of(4096) || end < start || end > USER_END || overlaps(arena::BASE, arena::END);
         if bad || self.taken.iter().any(|&(base, size)| overlaps(base, base + size)) {
             return Err(Refused { what, address: start, error: -(sys::errno::EINVAL as i64) });
         }
@@ -60,7 +60,7 @@ impl Vm {
     /// Does what system call `nr` did, up to the contents. `event` is its offset in the log.
     pub fn apply(&mut self, nr: u64, args: &[u64; 6], result: i64, event: u64) -> Result<Changed, Refused> {
         let mut changed = Changed::default();
-        if result < 0 && result >= -4095 {
+        if (-4095..0).contains(&result) {
             return Ok(changed);
         }
         let result = result as u64;
@@ -73,7 +73,7 @@ impl Vm {
                 changed.ranges.push((start, end));
                 changed.protect.push((start, end, args[2] as u32 & 7));
             }
-            raw::__NR_mremap => self.remap(args, result, event, &mut changed)?,
+            raw::__NR_mremap => self.remap(args, result, &mut changed)?,
             raw::__NR_brk => self.set_brk(result, &mut changed)?,
             raw::__NR_madvise if [raw::MADV_DONTNEED, raw::MADV_REMOVE, raw::MADV_DONTNEED_LOCKED].contains(&(args[2] as u32)) => {
                 self.zero(args[0], page_up(args[0].saturating_add(args[1])), &mut changed)?;
@@ -154,7 +154,7 @@ impl Vm {
         Ok(())
     }
 
-    fn remap(&mut self, args: &[u64; 6], new: u64, event: u64, changed: &mut Changed) -> Result<(), Refused> {
+    fn remap(&mut self, args: &[u64; 6], new: u64, changed: &mut Changed) -> Result<(), Refused> {
         let (old, old_end, new_end) = (args[0], page_up(args[0].saturating_add(args[1])), page_up(new.saturating_add(args[2])));
         self.check("mremap", old, old_end)?;
         self.check("mremap", new, new_end)?;
@@ -164,7 +164,14 @@ impl Vm {
         let template = |start: u64, end: u64| {
             let named = first.origin != origin::ANONYMOUS && first.origin != origin::HEAP;
             let offset = if named { first.offset.saturating_add(old - first.start) } else { 0 };
-            Map { start, end, offset, prot: first.prot, shared: first.shared, origin: if first.origin == origin::HEAP { origin::ANONYMOUS } else { first.origin } }
+            Map {
+                start,
+                end,
+                offset,
+                prot: first.prot,
+                shared: first.shared,
+                origin: if first.origin == origin::HEAP { origin::ANONYMOUS } else { first.origin },
+            }
         };
         let kept = (old_end - old).min(new_end - new);
         changed.ranges.push((old, old_end));
@@ -196,7 +203,6 @@ impl Vm {
             sys::mprotect(new, kept, first.prot | RW);
         }
         changed.protect.push((new, new_end, first.prot));
-        let _ = event;
         Ok(())
     }
 

@@ -103,13 +103,19 @@ impl Points {
             kind && touch.overlaps(watch.address, watch.length)
         };
         let touched = self.watches.iter().position(|watch| touches.iter().any(|touch| hit(watch, touch)));
-        let saved = self.watches.iter().enumerate().filter(|(_, watch)| watch.kind == Kind::Write).map(|(index, watch)| (index, bytes(watch, &read)));
+        let saved = self
+            .watches
+            .iter()
+            .enumerate()
+            .filter(|(_, watch)| watch.kind == Kind::Write)
+            .map(|(index, watch)| (index, bytes(watch, &read)));
         Pending { time, touched, saved: saved.collect() }
     }
 
     /// Which watchpoint was hit between `before` and now.
     pub fn after(&self, pending: &Pending, read: impl Fn(u64, &mut [u8]) -> usize) -> Option<usize> {
-        let changed = pending.saved.iter().find(|(index, saved)| self.watches.get(*index).is_some_and(|watch| bytes(watch, &read) != *saved));
+        let changed =
+            pending.saved.iter().find(|(index, saved)| self.watches.get(*index).is_some_and(|watch| bytes(watch, &read) != *saved));
         changed.map(|(index, _)| *index).or(pending.touched)
     }
 
@@ -143,9 +149,11 @@ mod tests {
     #[test]
     fn writes_hit_by_change_and_reads_by_touch() {
         let points = Points::decode(&Points::encode(&[], &[(16, 4, 0), (32, 8, 1)])).unwrap();
-        let memory = |value: u8| move |_: u64, to: &mut [u8]| {
-            to.fill(value);
-            to.len()
+        let memory = |value: u8| {
+            move |_: u64, to: &mut [u8]| {
+                to.fill(value);
+                to.len()
+            }
         };
         let time = Time { bbcount: 1, pc: 2 };
         let pending = points.before(time, &[], memory(1));

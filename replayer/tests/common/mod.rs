@@ -40,7 +40,16 @@ fn build_guest() -> PathBuf {
     assert!(built.unwrap().success(), "replay-guest does not build");
     let program = dir.join("replay-guest");
     let linked = Command::new("gcc")
-        .args(["-static", "-no-pie", "-nostdlib", "-nostartfiles", "-Wl,-e,_start", "-Wl,-u,_start", "-Wl,--gc-sections", "-Wl,-z,noexecstack"])
+        .args([
+            "-static",
+            "-no-pie",
+            "-nostdlib",
+            "-nostartfiles",
+            "-Wl,-e,_start",
+            "-Wl,-u,_start",
+            "-Wl,--gc-sections",
+            "-Wl,-z,noexecstack",
+        ])
         .args(["-Wl,-Ttext-segment=0x6b0000000000", "-o"])
         .arg(&program)
         .arg(dir.join(target).join("release/libreplay_guest.a"))

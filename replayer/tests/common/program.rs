@@ -3,8 +3,8 @@
 use std::path::Path;
 
 use recording::{
-    Body, End, EndReason, EventBuilder, EventHeader, FileWriter, Instruction, Mapping, MappingFlags, MemoryHash, MemoryHasher, Metadata, Nondet,
-    PAGE_BYTES, Ranges, RegisterValues, Registers, Signal, SignalAction, Syscall, Time,
+    Body, End, EndReason, EventBuilder, EventHeader, FileWriter, Instruction, Mapping, MappingFlags, MemoryHash, MemoryHasher, Metadata,
+    Nondet, PAGE_BYTES, Ranges, RegisterValues, Registers, Signal, SignalAction, Syscall, Time,
 };
 
 pub const CODE: u64 = 0x40_0000;
@@ -14,6 +14,8 @@ pub const STACK: u64 = 0x7000_0000;
 pub const STACK_TOP: u64 = STACK + 0x4000;
 /// How often the program's first loop runs.
 pub const LOOPS: u64 = 1000;
+/// The same where the replay is to take long enough for checkpoints.
+pub const LONG: u64 = 30_000_000;
 
 /// Machine code with named places.
 #[derive(Default)]
@@ -132,6 +134,14 @@ pub enum Flaw {
     WrongArgument,
     WrongHash,
     WrongTime,
+    /// Nothing, but the loop runs [`LONG`] times.
+    Long,
+}
+
+impl Flaw {
+    const fn loops(self) -> u64 {
+        if matches!(self, Flaw::Long) { LONG } else { LOOPS }
+    }
 }
 
 pub const SYS_GETPID: u32 = 39;
@@ -145,7 +155,7 @@ pub const COPIED: &[u8; 16] = b"sixteen bytes...";
 pub fn make(path: &Path, flaw: Flaw) -> Made {
     let mut asm = Assembler::default();
     let mut places = Places::default();
-    asm.set(1, LOOPS as u32);
+    asm.set(1, flaw.loops() as u32);
     let top = asm.here();
     places.store = asm.store(1, DATA);
     asm.raw(&[0xff, 0xc9]); // dec ecx
@@ -191,7 +201,7 @@ pub fn make(path: &Path, flaw: Flaw) -> Made {
     let sigreturn = asm.raw(&[0x0f, 0x05]);
 
     let mut log = Log::default();
-    let mut bb = LOOPS + 1;
+    let mut bb = flaw.loops() + 1;
     let args = if flaw == Flaw::WrongArgument { [1, 0, 0, 0, 0, 0] } else { [0; 6] };
     let time = if flaw == Flaw::WrongTime { bb - 1 } else { bb };
     log.syscall(time, places.getpid, SYS_GETPID, args, PID, &[]);
