@@ -24,7 +24,7 @@ use crate::fault::FaultInfo;
 use crate::flags::{self, Liveness};
 use crate::gate;
 use crate::guard::CodeGuard;
-use crate::host::{After, Flow, Host};
+use crate::host::{After, Before, Flow, Host};
 use crate::indirect;
 use crate::memory;
 use crate::site::Site;
@@ -444,6 +444,7 @@ impl<H: Host> Engine<H> {
             }
             ExitKind::Breakpoint => self.with_host(|host, engine| host.stopped(engine, Stopped::Breakpoint)),
             ExitKind::Unsupported { what } => self.with_host(|host, engine| host.unsupported(engine, what)),
+            ExitKind::Trap => self.with_host(|host, engine| host.fault(engine, &FaultInfo::trap())),
             ExitKind::Undecodable => self.with_host(|host, engine| host.fault(engine, &FaultInfo::execute(exit.pc))),
             ExitKind::UnlinkedIndirect => {
                 let target = self.context().gpr[reg::RCX];
@@ -530,18 +531,18 @@ impl<H: Host> Engine<H> {
         let (stop, step) = (self.stop, self.step);
         match self.with_host(|host, engine| host.shared_before(engine, &site, address)) {
             // The host wants to stop somewhere else, or to have this instruction alone: the rest of the unit may not run.
-            Some(_) if self.stop != stop || self.step != step => {
+            Before::Use(_) if self.stop != stop || self.step != step => {
                 if exit.unsettled < 0 {
                     self.dirty = Some(Liveness::new());
                 }
                 self.next_entry()
             }
-            Some(address) => {
+            Before::Use(address) => {
                 self.settle(exit.counter, -i64::from(exit.unsettled));
                 self.context().access_address = address;
                 body
             }
-            None => self.go(Flow::Leave),
+            Before::Instead(flow) => self.go(flow),
         }
     }
 

@@ -40,12 +40,32 @@ impl FaultInfo {
         Self::unmapped(address, 6)
     }
 
+    /// The fault of a write (or read) without the right to it.
+    pub fn access(address: u64, write: bool) -> Self {
+        Self::new(raw::SIGSEGV, 2, address, 14, if write { 7 } else { 5 })
+    }
+
+    /// The fault of an access behind the end of a mapped file.
+    pub fn bus(address: u64, write: bool) -> Self {
+        Self::new(raw::SIGBUS, 2, address, 14, if write { 6 } else { 4 })
+    }
+
+    /// What int3 gives.
+    pub fn trap() -> Self {
+        const SI_KERNEL: u64 = 0x80;
+        Self::new(raw::SIGTRAP, SI_KERNEL, 0, 3, 0)
+    }
+
     fn unmapped(address: u64, error: u64) -> Self {
+        Self::new(raw::SIGSEGV, 1, address, 14, error)
+    }
+
+    fn new(signal: u32, code: u64, address: u64, trapno: u64, error: u64) -> Self {
         let mut info = [0u64; 16];
-        info[0] = raw::SIGSEGV as u64;
-        info[1] = 1; // SEGV_MAPERR
+        info[0] = u64::from(signal);
+        info[1] = code;
         info[2] = address;
-        Self { signal: raw::SIGSEGV as i32, info, trapno: 14, error, address }
+        Self { signal: signal as i32, info, trapno, error, address }
     }
 }
 

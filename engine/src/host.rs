@@ -35,6 +35,15 @@ pub enum Nondeterministic {
     Rdpid,
 }
 
+/// What becomes of an instruction at a shared site.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Before {
+    /// It runs, on this address.
+    Use(u64),
+    /// It does not run: the host has answered otherwise (a fault, the end of recording).
+    Instead(Flow),
+}
+
 /// What follows an instrumented write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum After {
@@ -52,9 +61,8 @@ pub trait Host: Sized {
     /// rdrand, rdseed and rdpid write, and its size in bytes.
     fn nondeterministic(&mut self, engine: &mut Engine<Self>, what: Nondeterministic, operand: (usize, usize), length: u64) -> Flow;
 
-    /// The guest is about to execute an instruction at a shared site that touches `address`. The answer is the address that the
-    /// instruction is to use instead, and whether [`Host::shared_after`] is wanted. `None`: recording must stop here.
-    fn shared_before(&mut self, engine: &mut Engine<Self>, site: &Site, address: u64) -> Option<u64>;
+    /// The guest is about to execute an instruction at a shared site that touches `address`.
+    fn shared_before(&mut self, engine: &mut Engine<Self>, site: &Site, address: u64) -> Before;
 
     /// The instruction has run on the address that `shared_before` gave. Only called for writes.
     fn shared_after(&mut self, engine: &mut Engine<Self>, site: &Site) -> After;

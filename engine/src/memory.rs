@@ -21,6 +21,20 @@ global_asm!(
     "undo_copy_guest_end:",
     "mov rax, rcx",
     "ret",
+    ".global undo_probe",
+    ".hidden undo_probe",
+    ".global undo_probe_insn",
+    ".hidden undo_probe_insn",
+    ".global undo_probe_end",
+    ".hidden undo_probe_end",
+    // (rdi address) -> 1 if its byte can be read, else 0
+    "undo_probe:",
+    "xor eax, eax",
+    "undo_probe_insn:",
+    "mov cl, [rdi]",
+    "mov eax, 1",
+    "undo_probe_end:",
+    "ret",
 );
 
 #[cfg(target_os = "none")]
@@ -28,6 +42,16 @@ unsafe extern "C" {
     fn undo_copy_guest(destination: *mut u8, source: *const u8, length: usize) -> usize;
     static undo_copy_guest_insn: u8;
     static undo_copy_guest_end: u8;
+    fn undo_probe(address: *const u8) -> u32;
+    static undo_probe_insn: u8;
+    static undo_probe_end: u8;
+}
+
+/// Whether the byte at `address` can be read.
+#[cfg(target_os = "none")]
+pub fn is_readable(address: u64) -> bool {
+    // SAFETY: a fault ends the probe (see `recover`).
+    unsafe { undo_probe(address as *const u8) != 0 }
 }
 
 /// Copies as many bytes as are readable from `address` on and returns how many.
@@ -46,12 +70,11 @@ pub fn write_guest(address: u64, bytes: &[u8]) -> usize {
     bytes.len() - left
 }
 
-/// If `rip` is the copying instruction, where to go on.
+/// If `rip` is the copying or probing instruction, where to go on.
 #[cfg(target_os = "none")]
 pub fn recover(rip: u64) -> Option<u64> {
-    let insn = (&raw const undo_copy_guest_insn) as u64;
-    let end = (&raw const undo_copy_guest_end) as u64;
-    (rip == insn).then_some(end)
+    let pairs = [(&raw const undo_copy_guest_insn, &raw const undo_copy_guest_end), (&raw const undo_probe_insn, &raw const undo_probe_end)];
+    pairs.into_iter().find(|(insn, _)| *insn as u64 == rip).map(|(_, end)| end as u64)
 }
 
 /// Host builds translate code that lies in a buffer of the test.
@@ -67,6 +90,11 @@ pub fn write_guest(address: u64, bytes: &[u8]) -> usize {
     // SAFETY: as above.
     unsafe { core::ptr::copy_nonoverlapping(bytes.as_ptr(), address as *mut u8, bytes.len()) };
     bytes.len()
+}
+
+#[cfg(not(target_os = "none"))]
+pub fn is_readable(_address: u64) -> bool {
+    true
 }
 
 #[cfg(not(target_os = "none"))]

@@ -75,6 +75,8 @@ pub enum End {
     Nondeterministic(Insn, Nondeterministic),
     /// A breakpoint is set here; only as the first thing of a trace.
     Breakpoint(u64),
+    /// int3.
+    Trap(Insn),
     Unsupported(Insn, &'static str),
     /// No readable or decodable instruction here.
     Undecodable(u64),
@@ -109,6 +111,7 @@ impl Trace {
             | End::Return(insn)
             | End::SystemCall(insn)
             | End::VectorState(insn)
+            | End::Trap(insn)
             | End::Nondeterministic(insn, _)
             | End::Unsupported(insn, _) => (insn.pc(), insn.next()),
             End::Cut(pc) | End::Breakpoint(pc) | End::Undecodable(pc) => (*pc, pc + 1),
@@ -205,10 +208,7 @@ pub fn build(fetcher: &mut Fetcher, start: u64, limits: &Limits) -> Trace {
         let more = transfers + 1 < limits.max_transfers;
         let visited = |target: u64, items: &[Item]| target == start || items.iter().any(|item| item.insn().pc() == target);
         match insn.instruction.flow_control() {
-            FlowControl::Next | FlowControl::Interrupt | FlowControl::Exception => {
-                items.push(Item::Plain(insn));
-                pc = insn.next();
-            }
+            FlowControl::Interrupt if insn.instruction.mnemonic() == Mnemonic::Int3 => break End::Trap(insn),
             FlowControl::Call if insn.instruction.code() == Code::Syscall => break End::SystemCall(insn),
             FlowControl::UnconditionalBranch => {
                 let target = insn.instruction.near_branch_target();
@@ -235,6 +235,10 @@ pub fn build(fetcher: &mut Fetcher, start: u64, limits: &Limits) -> Trace {
                 }
                 items.push(Item::SideExit(insn));
                 transfers += 1;
+                pc = insn.next();
+            }
+            FlowControl::Next | FlowControl::Interrupt | FlowControl::Exception => {
+                items.push(Item::Plain(insn));
                 pc = insn.next();
             }
             FlowControl::IndirectBranch => break End::IndirectJump(insn),

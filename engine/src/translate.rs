@@ -419,6 +419,7 @@ impl Translator<'_> {
                 };
                 self.simple_exit(insn.pc(), kind);
             }
+            End::Trap(insn) => self.simple_exit(insn.next(), ExitKind::Trap),
             End::Breakpoint(pc) => self.simple_exit(*pc, ExitKind::Breakpoint),
             End::Unsupported(insn, what) => self.simple_exit(insn.pc(), ExitKind::Unsupported { what }),
             End::Undecodable(pc) => self.simple_exit(*pc, ExitKind::Undecodable),

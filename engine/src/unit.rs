@@ -68,6 +68,8 @@ pub enum ExitKind {
     /// A watched access is about to happen at `pc`; go on at `next`.
     Watch { site: u32, next: u64 },
     Breakpoint,
+    /// int3 has run: `pc` is behind it.
+    Trap,
     Unsupported { what: &'static str },
     Undecodable,
     /// The end of an exact unit's single step or block: nothing special at `pc`.

@@ -1,13 +1,13 @@
 //! The recorder as the engine's host.
 
 use engine::sys::{UContext, raw};
-use engine::{After, Engine, FaultInfo, Flow, Host, Nondeterministic, SignalContext, Site, SiteKind, Stopped, reg};
+use engine::{After, Before, Engine, FaultInfo, Flow, Host, Nondeterministic, SignalContext, Site, SiteKind, Stopped, is_readable, reg};
 use recording::{Body, EndReason, EventHeader, Instruction, Nondet, RegisterValues, Registers, Time, state_hash};
 use shmem_log::{Kind, SiteIndex, Token};
 
 use super::access::{self, AccessLog};
 use super::events::EventLog;
-use super::shared::SharedMaps;
+use super::shared::{SharedMap, SharedMaps};
 use super::signals::{self, Signals};
 use super::vdso::Vdso;
 use super::writable_code::WritableCode;
@@ -120,6 +120,16 @@ impl Recorder {
         engine.set_tag(site.pc, index.get());
         Some(index)
     }
+}
+
+/// What the access would meet at the guest's own address.
+fn faults(map: &SharedMap, site: &Site, address: u64) -> Option<FaultInfo> {
+    let writes = site.kind != SiteKind::Read;
+    if map.prot & raw::PROT_READ == 0 || (writes && map.prot & raw::PROT_WRITE == 0) {
+        return Some(FaultInfo::access(address, writes));
+    }
+    let last = (address + u64::from(site.size) - 1).min(map.end - 1);
+    [address, last].into_iter().find(|&byte| !is_readable(map.to_alias(byte))).map(|byte| FaultInfo::bus(byte, writes))
 }
 
 /// Reads real shared memory with single accesses of the operand's own size, as the instruction would.
@@ -248,19 +258,22 @@ impl Host for Recorder {
         if self.event(&header, &body) { Flow::Continue } else { self.log_full(engine) }
     }
 
-    fn shared_before(&mut self, engine: &mut Guest, site: &Site, address: u64) -> Option<u64> {
+    fn shared_before(&mut self, engine: &mut Guest, site: &Site, address: u64) -> Before {
         let Some(map) = self.shared.find(address).copied() else {
             if self.shared.overlaps(address, address + u64::from(site.size)) {
-                end::stop_unsupported(self, engine, format_args!("an access that begins before a shared mapping and ends in it"));
-                return None;
+                let flow = end::stop_unsupported(self, engine, format_args!("an access that begins before a shared mapping and ends in it"));
+                return Before::Instead(flow);
             }
             self.pending = None;
-            return Some(address);
+            return Before::Use(address);
         };
         let size = (site.size as usize).min(WIDEST);
         if address + size as u64 > map.end && !site.masked {
-            end::stop_unsupported(self, engine, format_args!("an access that begins in a shared mapping and ends behind it"));
-            return None;
+            let flow = end::stop_unsupported(self, engine, format_args!("an access that begins in a shared mapping and ends behind it"));
+            return Before::Instead(flow);
+        }
+        if let Some(fault) = faults(&map, site, address) {
+            return Before::Instead(signals::fault(self, engine, &fault));
         }
         let size = size.min((map.end - address) as usize);
         let (alias, known) = (map.to_alias(address), map.to_known(address));
@@ -279,14 +292,13 @@ impl Host for Recorder {
                 log.commit(token, tag, site.pc, engine.bbcount(), Kind::Read, &old[..size], &[]);
             }
             if !self.refresh(engine, address, &old[..size], known) {
-                self.log_full(engine);
-                return None;
+                return Before::Instead(self.log_full(engine));
             }
         }
         if site.kind != SiteKind::Read {
             self.pending = Some(Pending { token, address, alias, known, size, old });
         }
-        Some(known)
+        Before::Use(known)
     }
 
     fn shared_after(&mut self, engine: &mut Guest, site: &Site) -> After {

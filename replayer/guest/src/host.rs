@@ -11,7 +11,7 @@ use alloc::format;
 use alloc::string::String;
 
 use engine::sys::{self, UContext, raw};
-use engine::{After, Context, Engine, FaultInfo, Flow, Host, Nondeterministic, SignalContext, Site, Stopped, reg};
+use engine::{After, Before, Context, Engine, FaultInfo, Flow, Host, Nondeterministic, SignalContext, Site, Stopped, reg};
 use recording::{Body, EventKind, EventRef, Instruction, Registers, Signal, SignalAction, Time, Writes, state_hash};
 
 use crate::control::Slot;
@@ -334,7 +334,7 @@ impl Host for ReplayHost {
         Flow::Continue
     }
 
-    fn shared_before(&mut self, engine: &mut Guest, site: &Site, address: u64) -> Option<u64> {
+    fn shared_before(&mut self, engine: &mut Guest, site: &Site, address: u64) -> Before {
         let alone = self.pending.is_some() || self.drive.is_stepping();
         let near = self.drive.looks_at_points() && !self.points.watches.is_empty() && {
             let size = u64::from(site.size);
@@ -343,7 +343,7 @@ impl Host for ReplayHost {
         if near && !alone {
             // The engine comes back here with this instruction alone.
             self.begin_alone(engine);
-            return Some(address);
+            return Before::Use(address);
         }
         self.note_access(engine, site, address);
         let before = self.log.consumed();
@@ -351,7 +351,13 @@ impl Host for ReplayHost {
         if self.log.consumed() != before {
             self.plan(engine);
         }
-        Some(address)
+        // Natively the access met a right that was missing or a file's end; here the memory is there.
+        if self.log.next().is_some_and(|next| next.kind == EventKind::Signal && next.time == now(engine)) {
+            self.signal(engine);
+            self.plan(engine);
+            return Before::Instead(Flow::Continue);
+        }
+        Before::Use(address)
     }
 
     fn shared_after(&mut self, _engine: &mut Guest, _site: &Site) -> After {
