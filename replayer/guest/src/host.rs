@@ -368,7 +368,13 @@ impl Host for ReplayHost {
         self.diverge(engine, "a redirected string instruction, which replay never asks for".into())
     }
 
+    /// Faults are signal events, which are stopped at before the instruction runs; a trap is behind its instruction.
     fn fault(&mut self, engine: &mut Guest, fault: &FaultInfo) -> Flow {
+        if self.log.next().is_some_and(|next| next.kind == EventKind::Signal && next.time == now(engine)) {
+            self.signal(engine);
+            self.plan(engine);
+            return Flow::Continue;
+        }
         let next = self.log.next().map_or_else(|| "none".into(), |next| format!("{} at {}", next.kind.name(), next.time));
         let text =
             format!("the program faults (signal {}, address {:#x}), but the next recorded event is {next}", fault.signal, fault.address);
