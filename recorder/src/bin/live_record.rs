@@ -6,6 +6,7 @@ use std::ffi::{CString, OsStr, OsString};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use anyhow::{Context, Result, bail, ensure};
@@ -73,6 +74,34 @@ fn size(text: &str) -> Result<u64, String> {
     };
     let number: u64 = digits.parse().map_err(|_| format!("expected a number with K, M or G behind it, found `{text}`"))?;
     number.checked_mul(1 << shift).ok_or_else(|| format!("`{text}` is more than 2^64 bytes"))
+}
+
+/// Whether SIGPIPE was ignored before Rust's runtime ignored it, which it does ahead of `main`.
+static IGNORES_SIGPIPE: AtomicBool = AtomicBool::new(false);
+
+#[used]
+#[unsafe(link_section = ".init_array")]
+static NOTE_SIGPIPE: extern "C" fn() = note_sigpipe;
+
+extern "C" fn note_sigpipe() {
+    use nix::libc::{SIG_IGN, SIGPIPE, sigaction};
+    // SAFETY: only reads the disposition, into a structure of plain integers.
+    let action = unsafe {
+        let mut action: sigaction = std::mem::zeroed();
+        sigaction(SIGPIPE, std::ptr::null(), &raw mut action);
+        action
+    };
+    IGNORES_SIGPIPE.store(action.sa_sigaction == SIG_IGN, Ordering::Relaxed);
+}
+
+/// The program gets the disposition that it would get natively.
+fn restore_sigpipe() -> Result<()> {
+    use nix::sys::signal::{SigHandler, Signal, signal};
+    if !IGNORES_SIGPIPE.load(Ordering::Relaxed) {
+        // SAFETY: sets no handler.
+        unsafe { signal(Signal::SIGPIPE, SigHandler::SigDfl) }?;
+    }
+    Ok(())
 }
 
 fn main() -> ExitCode {
@@ -145,6 +174,7 @@ fn run(arguments: &Arguments) -> Result<std::convert::Infallible> {
     });
     let argv: Vec<CString> = arguments.program.iter().map(|argument| c_string(argument)).collect::<Result<_>>()?;
     let environment: Vec<CString> = environment.collect::<Result<_>>()?;
+    restore_sigpipe()?;
     let Err(error) = nix::unistd::execvpe(&argv[0], &argv, &environment);
     bail!("cannot run {}: {}", Path::new(program).display(), error.desc())
 }

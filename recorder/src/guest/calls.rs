@@ -382,6 +382,7 @@ impl Turn<'_> {
             }
             raw::__NR_execve | raw::__NR_execveat => {
                 end::finish(host, engine, EndReason::Detached, 0, format_args!("the process executes another program"));
+                end::say(engine, format_args!("the process executes another program"));
                 end::detach(host);
                 end::dismiss_snapshot();
                 Flow::Leave
@@ -461,7 +462,12 @@ impl Turn<'_> {
             }
             raw::__NR_sigaltstack => {
                 let old = host.signals.stack;
+                let on_stack = old.size != 0 && engine.context().gpr[reg::RSP].wrapping_sub(old.sp) < old.size;
+                let state = if on_stack { raw::SS_ONSTACK } else { 0 };
                 if first != 0 {
+                    if on_stack {
+                        return self.done_simply(host, engine, -i64::from(sys::errno::EPERM));
+                    }
                     let mut bytes = [0u8; 24];
                     if read_guest(first, &mut bytes) != bytes.len() {
                         return self.done_simply(host, engine, -i64::from(sys::errno::EFAULT));
@@ -469,7 +475,7 @@ impl Turn<'_> {
                     let word = |index: usize| super::access::word(&bytes[8 * index..8 * index + 8]);
                     host.signals.stack = SigAltStack { sp: word(0), flags: word(1) as i32, size: word(2) };
                 }
-                let words = [old.sp, u64::from(old.flags as u32), old.size].map(u64::to_le_bytes);
+                let words = [old.sp, u64::from(old.flags as u32 | state), old.size].map(u64::to_le_bytes);
                 self.with_output(host, engine, second, words.as_flattened())
             }
             raw::__NR_rt_sigreturn => frames::sigreturn(host, engine, &self.args),

@@ -133,15 +133,19 @@ pub fn detach(host: &mut Recorder) {
 
 /// Ends the recording because something cannot be recorded, says so, and lets the program go on natively.
 pub fn stop_unsupported(host: &mut Recorder, engine: &mut Guest, what: fmt::Arguments) -> Flow {
-    let pc = engine.context().rip;
-    let quiet = state::existing().is_some_and(|state| state.quiet);
     finish(host, engine, EndReason::Unsupported, 0, format_args!("{what}"));
-    if !quiet {
-        report(format_args!("recording of process {} ends at {pc:#x}: {what}. The program goes on unrecorded.", sys::getpid()));
-    }
+    say(engine, what);
     detach(host);
     dismiss_snapshot();
     Flow::Leave
+}
+
+/// Tells the user, unless asked to be quiet, why the recording ends before the program.
+pub fn say(engine: &mut Guest, what: fmt::Arguments) {
+    let pc = engine.context().rip;
+    if !state::existing().is_some_and(|state| state.quiet) {
+        report(format_args!("recording of process {} ends at {pc:#x}: {what}. The program goes on unrecorded.", sys::getpid()));
+    }
 }
 
 /// Ends the snapshot process.

@@ -12,6 +12,8 @@ use super::host::{Guest, Recorder};
 
 pub const SIGNALS: usize = 65;
 const QUEUE: usize = 64;
+/// Where siginfo has the address of a fault, in words.
+const SI_ADDR: usize = 2;
 
 /// Signals that are never blocked really.
 const FAULTS: u64 = bit(raw::SIGSEGV) | bit(raw::SIGBUS) | bit(raw::SIGFPE) | bit(raw::SIGILL) | bit(raw::SIGTRAP);
@@ -178,12 +180,14 @@ impl Signals {
     }
 }
 
-/// Delivers what waits: runs a handler, ends the program, or nothing.
+/// Delivers what waits: enters handlers, ends the program, or nothing.
+///
+/// Like the kernel it makes the frames of all signals that can be delivered at once, so the handler entered last runs first.
 pub fn deliver_pending(host: &mut Recorder, engine: &mut Guest) -> Flow {
     while let Some(queued) = host.signals.pop() {
-        let flow = deliver(host, engine, &queued, [0; 3]);
-        if flow.is_some() {
-            return flow.unwrap_or(Flow::Continue);
+        match deliver(host, engine, &queued, [0; 3]) {
+            None | Some(Flow::Continue) => {}
+            Some(flow) => return flow,
         }
     }
     Flow::Continue
@@ -191,7 +195,11 @@ pub fn deliver_pending(host: &mut Recorder, engine: &mut Guest) -> Flow {
 
 /// A fault of the guest's own making.
 pub fn fault(host: &mut Recorder, engine: &mut Guest, fault: &FaultInfo) -> Flow {
-    let queued = Queued { signal: fault.signal, info: fault.info };
+    let mut queued = Queued { signal: fault.signal, info: fault.info };
+    if [raw::SIGFPE, raw::SIGILL].contains(&(fault.signal as u32)) {
+        // The address of the instruction: the guest's, not that of its translation.
+        queued.info[SI_ADDR] = engine.context().rip;
+    }
     let action = host.signals.actions[fault.signal as usize];
     if action.handler <= 1 || host.signals.is_blocked(fault.signal) {
         terminate(host, engine, &queued);
