@@ -162,8 +162,12 @@ fn control_c_ends_a_search() {
     terminal.wait_for("> ");
     terminal.type_line("uinfo time");
     terminal.wait_for("Current time is: ");
+    terminal.type_line("ugo start");
+    terminal.wait_for("start 1> ");
     terminal.type_line("quit");
-    assert_eq!(terminal.finish().1, Some(0));
+    let (seen, status) = terminal.finish();
+    assert_eq!(status, Some(0), "{seen}");
+    assert!(!seen.contains("Program stopped"), "{seen}");
     until_no_servers(&bench);
 }
 

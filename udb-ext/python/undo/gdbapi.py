@@ -121,7 +121,7 @@ class Debugger:
     def flush(self, libraries=False):
         self.attempt("maint flush register-cache")
         self.attempt("maint flush dcache")
-        if self._can_be_silent():
+        if self._can_be_silent() and not self._after_signal:
             with self._silence():
                 # No steps, but a stop: gdb forgets why it stopped before, and a front end hears where the program is now.
                 self.attempt("stepi 0")
@@ -248,7 +248,14 @@ class Debugger:
     # -- hooks -----------------------------------------------------------------------------------------------------------------
 
     def on_stop(self, handler):
-        gdb.events.stop.connect(handler)
+        def stopped(event):
+            self._after_signal = isinstance(event, gdb.SignalEvent)
+            handler(event)
+
+        gdb.events.stop.connect(stopped)
+
+    # Then `stepi 0` would tell of the signal again, as "Program stopped."
+    _after_signal = False
 
     def before_prompt(self, handler):
         gdb.events.before_prompt.connect(handler)
