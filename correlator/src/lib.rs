@@ -1,1 +1,32 @@
-//! Placeholder.
+//! Which process made this value? The index and the queries over an access log, and the files that belong to it.
+//!
+//! ```text
+//!   one .undo or .shmem ─► Discovery ─► the log, its recordings, their numbers as inferiors
+//!                                │
+//!        Correlator::open ◄──────┘
+//!            │  Source (the log's bytes) · Index (per object, cache line and recording, where its accesses are)
+//!            └► blame · access_before / after · value_at · readers_of · unrecorded_writers · concurrent_pairs · shared_status
+//! ```
+//!
+//! Where to read on: `docs/correlation.md` defines each query; how two accesses are ordered is in `docs/log-ordering.md`.
+#![forbid(unsafe_code)]
+
+mod blame;
+mod correlator;
+mod discovery;
+mod error;
+mod index;
+mod merge;
+mod record;
+mod source;
+mod status;
+mod values;
+
+pub use blame::{Blame, BlameQuery, Cut, Moment, Reason, Row, Target};
+pub use correlator::{Correlator, Options, Progress, Skipped};
+pub use discovery::{Discovery, FoundRecording, Warning};
+pub use error::Error;
+pub use record::{LineSpan, Record, RecordOrder, order};
+pub use recording::Time;
+pub use shmem_log::{Kind, ObjectIndex, Position, RecordingIndex};
+pub use status::SharedStatus;

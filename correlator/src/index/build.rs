@@ -1,0 +1,261 @@
+//! Building a segment: count, then scatter, both in parallel.
+//!
+//! ```text
+//!   blocks ─► parts (one per task) ─► each: a number for every list it meets, and for every entry its list, place, masks, start
+//!                                       │
+//!                                       └► all lists sorted; room for each part in each ─► each part puts its entries there
+//! ```
+use super::Skipped;
+use super::column::Column;
+use super::segment::{FENCE, Segment};
+use crate::error::Error;
+use crate::source::{Block, Extent, Mark, Raw, Source, walk, word};
+use rayon::prelude::*;
+use rustc_hash::FxHashMap;
+use shmem_log::BlockInfo;
+use shmem_log::layout::*;
+use std::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering::Relaxed};
+
+/// What a task found in its blocks.
+#[derive(Default)]
+struct Part {
+    blocks: Vec<Block>,
+    marks: Vec<Mark>,
+    skipped: Skipped,
+    /// By the part's own number of a list: line key, recording, entries.
+    lists: Vec<(u64, u16, u32)>,
+    /// By entry.
+    list: Vec<u32>,
+    place: Vec<u32>,
+    masks: Vec<(u8, u8)>,
+    start: Vec<u64>,
+}
+
+/// Numbers the lists that a part meets.
+///
+/// A page of an object has 64 lines: one look-up for all of them, and none while the program stays on it.
+#[derive(Default)]
+struct Numbers {
+    pages: FxHashMap<(u64, u16), u32>,
+    /// By page: number of the list of each line, plus one.
+    lines: Vec<[u32; 64]>,
+    last: Option<((u64, u16), u32)>,
+}
+
+impl Numbers {
+    #[inline]
+    fn list(&mut self, key: u64, recording: u16, lists: &mut Vec<(u64, u16, u32)>) -> u32 {
+        let page_key = (key >> 6, recording);
+        let page = match self.last {
+            Some((last, page)) if last == page_key => page,
+            _ => {
+                let page = *self.pages.entry(page_key).or_insert_with(|| {
+                    self.lines.push([0; 64]);
+                    self.lines.len() as u32 - 1
+                });
+                self.last = Some((page_key, page));
+                page
+            }
+        };
+        let number = &mut self.lines[page as usize][(key & 63) as usize];
+        if *number == 0 {
+            lists.push((key, recording, 0));
+            *number = lists.len() as u32;
+        }
+        *number - 1
+    }
+}
+
+/// Builds a segment of these blocks; those that were overwritten since the snapshot are left out.
+pub(super) fn build(source: &Source, infos: &[BlockInfo], progress: &(dyn Fn(u64) + Sync)) -> Result<Segment, Error> {
+    let tasks = rayon::current_num_threads().clamp(1, 64);
+    let size = infos.len().div_ceil(tasks).max(1);
+    let done = AtomicU64::new(0);
+    let scan = |(number, infos): (usize, &[BlockInfo])| scan(source, infos, number * size, &done, progress);
+    let parts: Vec<Part> = infos.par_chunks(size).enumerate().map(scan).collect::<Result<_, Error>>()?;
+
+    let mut all: Vec<(u64, u16, u32, u32)> = Vec::new();
+    for (number, part) in parts.iter().enumerate() {
+        all.extend(part.lists.iter().zip(0..).map(|((key, recording, _), local)| (*key, *recording, number as u32, local)));
+    }
+    all.par_sort_unstable();
+    let mut segment = Segment {
+        blocks: Vec::with_capacity(infos.len()),
+        marks: Vec::new(),
+        complete: infos.iter().all(|info| info.released),
+        skipped: Skipped::default(),
+        keys: Vec::new(),
+        recordings: Vec::new(),
+        first_entry: Vec::new(),
+        first_fence: Vec::new(),
+        place: Column::Whole(Vec::new()),
+        touched: Column::Whole(Vec::new()),
+        written: Column::Whole(Vec::new()),
+        fence_start: Column::Whole(Vec::new()),
+        fence_touched: Column::Whole(Vec::new()),
+        fence_written: Column::Whole(Vec::new()),
+    };
+    // By part and its number of a list: where its entries go, the list's first entry and first fence.
+    let mut targets: Vec<Vec<(u32, u32, u32)>> = parts.iter().map(|part| vec![(0, 0, 0); part.lists.len()]).collect();
+    let (mut entries, mut fences) = (0u32, 0u32);
+    for same in all.chunk_by(|a, b| (a.0, a.1) == (b.0, b.1)) {
+        segment.keys.push(same[0].0);
+        segment.recordings.push(same[0].1);
+        segment.first_entry.push(entries);
+        segment.first_fence.push(fences);
+        let first = entries;
+        for (_, _, part, local) in same {
+            targets[*part as usize][*local as usize] = (entries, first, fences);
+            entries += parts[*part as usize].lists[*local as usize].2;
+        }
+        fences += (entries - first).div_ceil(FENCE as u32);
+    }
+    segment.first_entry.push(entries);
+    segment.first_fence.push(fences);
+    drop(all);
+
+    let place: Vec<AtomicU32> = zeroed(entries);
+    let touched: Vec<AtomicU8> = zeroed(entries);
+    let written: Vec<AtomicU8> = zeroed(entries);
+    let start: Vec<AtomicU64> = zeroed(fences);
+    // Each entry has one writer; the atomics are there so that tasks may share the arrays, and cost nothing when relaxed.
+    parts.par_iter().zip(targets.par_iter_mut()).for_each(|(part, targets)| {
+        for entry in 0..part.list.len() {
+            let (next, first, fence) = &mut targets[part.list[entry] as usize];
+            let at = *next as usize;
+            place[at].store(part.place[entry], Relaxed);
+            touched[at].store(part.masks[entry].0, Relaxed);
+            written[at].store(part.masks[entry].1, Relaxed);
+            let in_list = *next - *first;
+            if in_list.is_multiple_of(FENCE as u32) {
+                start[(*fence + in_list / FENCE as u32) as usize].store(part.start[entry], Relaxed);
+            }
+            *next += 1;
+        }
+    });
+    for part in parts {
+        let marks = segment.marks.len() as u32;
+        segment.blocks.extend(part.blocks.iter().map(|block| Block { first_mark: block.first_mark + marks, ..*block }));
+        segment.marks.extend(part.marks);
+        segment.skipped.add(&part.skipped);
+    }
+    segment.place = Column::Whole(place.into_iter().map(AtomicU32::into_inner).collect());
+    let touched: Vec<u8> = touched.into_iter().map(AtomicU8::into_inner).collect();
+    let written: Vec<u8> = written.into_iter().map(AtomicU8::into_inner).collect();
+    segment.fence_start = Column::Whole(start.into_iter().map(AtomicU64::into_inner).collect());
+    let lists = segment.first_entry.windows(2);
+    let mut summary = (Vec::with_capacity(fences as usize), Vec::with_capacity(fences as usize));
+    for list in lists {
+        let range = list[0] as usize..list[1] as usize;
+        let or = |masks: &[u8]| masks.iter().fold(0, |all, mask| all | mask);
+        summary.0.extend(touched[range.clone()].chunks(FENCE).map(or));
+        summary.1.extend(written[range].chunks(FENCE).map(or));
+    }
+    segment.fence_touched = Column::Whole(summary.0);
+    segment.fence_written = Column::Whole(summary.1);
+    segment.touched = Column::Whole(touched);
+    segment.written = Column::Whole(written);
+    Ok(segment)
+}
+
+fn zeroed<T: Default>(count: u32) -> Vec<T> {
+    let mut all = Vec::new();
+    all.resize_with(count as usize, T::default);
+    all
+}
+
+/// Reads the blocks of a part, the first of which is the segment's number `first`.
+fn scan(source: &Source, infos: &[BlockInfo], first: usize, done: &AtomicU64, progress: &(dyn Fn(u64) + Sync)) -> Result<Part, Error> {
+    let mut part = Part::default();
+    let expected = infos.iter().map(|info| info.records as usize).sum();
+    part.list.reserve(expected);
+    part.place.reserve(expected);
+    part.masks.reserve(expected);
+    part.start.reserve(expected);
+    let mut numbers = Numbers::default();
+    let mut bytes = vec![0; BLOCK_BYTES as usize];
+    let mut header = [0; BLOCK_HEADER_BYTES as usize];
+    for (index, info) in infos.iter().enumerate() {
+        source.load(info.ticket, &mut bytes, &mut header)?;
+        let used = word(&header, BLK_USED as usize) as u32;
+        let mut block = Block {
+            ticket: info.ticket,
+            records: info.records,
+            recording: info.recording.get() as u16,
+            bb_base: word(&header, BLK_BB_BASE as usize),
+            tsc_first: info.tsc_first,
+            tsc_last: info.tsc_last.unwrap_or(0),
+            slots: used.min(SLOTS_PER_BLOCK as u32),
+            first_mark: part.marks.len() as u32,
+        };
+        if source.confirm([info.ticket])? {
+            scan_block(source, info, (first + index) as u32, &bytes, used, &mut part, &mut numbers);
+        } else {
+            block.records = 0;
+        }
+        part.blocks.push(block);
+        if index % 64 == 63 {
+            let records = infos[index - 63..=index].iter().map(|info| u64::from(info.records)).sum::<u64>();
+            progress(done.fetch_add(records, Relaxed) + records);
+        }
+    }
+    Ok(part)
+}
+
+fn scan_block(source: &Source, info: &BlockInfo, number: u32, bytes: &[u8], used: u32, part: &mut Part, numbers: &mut Numbers) {
+    let mut bad = 0;
+    let each = |raw: Raw| {
+        if raw.shape() == SHAPE_MARK {
+            part.marks.push(Mark { slot: raw.slot, tsc: raw.word1, bb_base: raw.word2 });
+        } else if add(source, info, number, bytes, &raw, part, numbers).is_none() {
+            bad += 1;
+            if part.skipped.first.is_none() {
+                part.skipped.first = Some(format!("slot {} of block {}: no record that a writer wrote", raw.slot, info.ticket));
+            }
+        }
+    };
+    let walked = walk(bytes, info.released.then_some(used), info.records, each);
+    part.skipped.records += bad;
+    if let Err(slot) = walked {
+        part.skipped.blocks += 1;
+        let first = || format!("block {}: from slot {slot} on, expected a record, found none", info.ticket);
+        part.skipped.first.get_or_insert_with(first);
+    }
+}
+
+/// Adds a record to the lists of the lines that it touches.
+#[inline]
+fn add(source: &Source, info: &BlockInfo, number: u32, bytes: &[u8], raw: &Raw, part: &mut Part, numbers: &mut Numbers) -> Option<()> {
+    let Extent { object, offset, len, kind } = raw.extent(&source.sites)?;
+    let place = number << SLOTS_PER_BLOCK.ilog2() | raw.slot;
+    let end = offset + u64::from(len);
+    let (first, last) = (offset / LINE_BYTES, (end - 1) / LINE_BYTES);
+    for line in first..=last {
+        let start = if raw.shape() == SHAPE_LONG {
+            let at = (raw.slot as usize + 1) * SLOT_BYTES as usize + (line - first) as usize * 16;
+            shmem_log::Interval::new(kind.writes(), word(bytes, at), word(bytes, at + 8))?
+        } else {
+            raw.short_interval(kind)?
+        };
+        let mask = words(line * LINE_BYTES, offset, end);
+        let key = u64::from(object) << 42 | line;
+        let list = numbers.list(key, info.recording.get() as u16, &mut part.lists);
+        part.lists[list as usize].2 += 1;
+        part.list.push(list);
+        part.place.push(place);
+        part.masks.push((mask, if kind.writes() { mask } else { 0 }));
+        part.start.push(start.start);
+    }
+    Some(())
+}
+
+/// Which 8-byte words of the line at `base` the bytes `[offset, end)` touch.
+#[inline]
+pub(crate) fn words(base: u64, offset: u64, end: u64) -> u8 {
+    let from = offset.saturating_sub(base).min(LINE_BYTES) / 8;
+    let to = end.saturating_sub(base).min(LINE_BYTES).div_ceil(8);
+    if from >= to {
+        return 0;
+    }
+    ((1u32 << to) - (1u32 << from)) as u8
+}

@@ -1,0 +1,129 @@
+//! Where the accesses to each cache line are.
+//!
+//! ```text
+//!   segment = blocks (by age) · marks · lists
+//!   list    = (object, line, recording) ─► entries in program order, 6 bytes each:
+//!               place u32      block in the segment << 9 | slot
+//!               touched u8     which 8-byte words of the line it touches        written u8   which of them it writes
+//!             and for each 64 entries a fence, 10 bytes:
+//!               start u64      of the first entry's interval on the line's clock
+//!               touched u8, written u8: of all 64 together
+//! ```
+//!
+//! Lists are per recording since that is the order in which blocks come, so that building is counting and scattering, without a
+//! comparison; and since the start of the interval never falls along a list, so that a search by clock is a search in fences.
+//! Recordings are merged when a query asks ([`crate::merge`]), for as many rows as it shows.
+//!
+//! Segments follow each other by age. They bound the memory that building takes, and make it incremental: what a live log gained is
+//! a segment more; small ones at the end are built again together.
+//!
+//! I1. Within a list, places grow. I2. A place is only believed once its record was read and touches the line it is listed under.
+mod build;
+mod column;
+mod segment;
+
+use crate::error::Error;
+use crate::source::Source;
+use rustc_hash::FxHashSet;
+use shmem_log::BlockInfo;
+
+pub(crate) use build::words;
+pub(crate) use segment::{ListRef, Segment, line_key};
+
+/// Segments are built of at most so many records. A place has 32 bits, of which a block's slots take 9.
+const SEGMENT_RECORDS: u64 = 12 << 20;
+/// Entries below which a segment is small, and how many small ones there may be.
+const SMALL_SEGMENT: usize = 1 << 20;
+const MAX_SMALL_SEGMENTS: usize = 8;
+
+/// Told while the index is built: records done, records in all.
+pub type Progress<'a> = &'a (dyn Fn(u64, u64) + Sync);
+
+/// What the index could not read.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Skipped {
+    pub records: u64,
+    pub blocks: u64,
+    /// The first of them, in words.
+    pub first: Option<String>,
+}
+
+impl Skipped {
+    fn add(&mut self, other: &Skipped) {
+        self.records += other.records;
+        self.blocks += other.blocks;
+        self.first = self.first.take().or_else(|| other.first.clone());
+    }
+}
+
+/// The index of a snapshot of a log.
+#[derive(Debug, Default)]
+pub(crate) struct Index {
+    pub segments: Vec<Segment>,
+}
+
+impl Index {
+    /// Adds what the log's snapshot has and this index has not; drops what was overwritten.
+    ///
+    /// Blocks that may still grow are in a segment of their own at the end, which is built again each time. A recording has one such
+    /// block at most, its youngest; so segments stay in program order for each recording.
+    pub fn update(&mut self, source: &Source, progress: Progress<'_>) -> Result<(), Error> {
+        let infos = source.reader.blocks();
+        let is_there = |ticket: u64| infos.binary_search_by_key(&ticket, |info| info.ticket).is_ok();
+        self.segments.retain_mut(|segment| {
+            let blocks = segment.blocks.len();
+            let gone = segment.blocks.iter().filter(|block| !is_there(block.ticket)).count();
+            segment.blocks.iter_mut().filter(|block| !is_there(block.ticket)).for_each(|block| block.records = 0);
+            segment.complete && gone < blocks
+        });
+        // Many small segments make queries slow: build those at the end again, as one.
+        let small = self.segments.iter().rev().take_while(|segment| segment.len() < SMALL_SEGMENT).count();
+        if small > MAX_SMALL_SEGMENTS {
+            self.segments.truncate(self.segments.len() - small);
+        }
+        let known: FxHashSet<u64> = self.segments.iter().flat_map(|segment| &segment.blocks).map(|block| block.ticket).collect();
+        let new = infos.iter().filter(|info| !known.contains(&info.ticket) && info.records > 0).cloned();
+        let (released, open): (Vec<_>, Vec<_>) = new.partition(|info| info.released);
+        let total: u64 = released.iter().chain(&open).map(|info| u64::from(info.records)).sum();
+        let mut done = 0;
+        for blocks in split(&released).chain(split(&open)) {
+            let report = |now: u64| progress(done + now, total);
+            self.segments.push(build::build(source, blocks, &report)?);
+            done += blocks.iter().map(|info| u64::from(info.records)).sum::<u64>();
+        }
+        progress(total, total);
+        Ok(())
+    }
+
+    pub fn skipped(&self) -> Skipped {
+        let mut all = Skipped::default();
+        self.segments.iter().for_each(|segment| all.add(&segment.skipped));
+        all
+    }
+
+    /// Bytes that it takes in memory, or in its file.
+    pub fn size_bytes(&self) -> u64 {
+        self.segments.iter().map(Segment::size_bytes).sum()
+    }
+}
+
+/// Splits blocks into about equal parts of about [`SEGMENT_RECORDS`] at most.
+fn split(infos: &[BlockInfo]) -> impl Iterator<Item = &[BlockInfo]> {
+    let total: u64 = infos.iter().map(|info| u64::from(info.records)).sum();
+    let parts = total.div_ceil(SEGMENT_RECORDS).max(1);
+    let most = total.div_ceil(parts).max(1);
+    let mut rest = infos;
+    std::iter::from_fn(move || {
+        if rest.is_empty() {
+            return None;
+        }
+        let (mut records, mut count) = (0, 0);
+        while count < rest.len() && (records < most || count == 0) {
+            records += u64::from(rest[count].records);
+            count += 1;
+        }
+        let (part, behind) = rest.split_at(count);
+        rest = behind;
+        Some(part)
+    })
+}
