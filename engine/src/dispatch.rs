@@ -30,8 +30,8 @@ use crate::memory;
 use crate::site::Site;
 use crate::trace::{self, Fetcher, Limits};
 use crate::translate::{self, SiteMode, Style};
-use crate::vector;
 use crate::unit::{Exit, ExitKind, Spill, Unit};
+use crate::vector;
 use crate::watch::{self, Wanted};
 
 /// A unit never needs more code bytes than this.
@@ -140,7 +140,7 @@ impl<H: Host> Engine<H> {
             passing: false,
             tags: HashMap::new(),
             dirty: None,
-            fetcher: Fetcher::new(),
+            fetcher: Fetcher::default(),
             factory: InstructionInfoFactory::new(),
             buffer: Vec::new(),
             registers_before: ([0; 16], 0),

@@ -54,7 +54,7 @@ impl Assembler {
 
     /// Pads with int3 until the next address is a multiple of `to`.
     pub fn align(&mut self, to: u64) {
-        while self.here() % to != 0 {
+        while !self.here().is_multiple_of(to) {
             self.bytes.push(0xcc);
         }
     }

@@ -35,8 +35,8 @@ pub mod vector;
 mod watch;
 
 pub use context::{Context, reg};
-pub use dispatch::{Engine, Options, Stopped};
 pub use count::UNLIMITED;
+pub use dispatch::{Engine, Options, Stopped};
 pub use fault::{FaultInfo, SignalContext, install as install_handler, set_signal_stack};
 pub use gate::{leave, set_gs};
 pub use host::{After, Before, Flow, Host, Nondeterministic};

@@ -73,7 +73,8 @@ pub fn write_guest(address: u64, bytes: &[u8]) -> usize {
 /// If `rip` is the copying or probing instruction, where to go on.
 #[cfg(target_os = "none")]
 pub fn recover(rip: u64) -> Option<u64> {
-    let pairs = [(&raw const undo_copy_guest_insn, &raw const undo_copy_guest_end), (&raw const undo_probe_insn, &raw const undo_probe_end)];
+    let pairs =
+        [(&raw const undo_copy_guest_insn, &raw const undo_copy_guest_end), (&raw const undo_probe_insn, &raw const undo_probe_end)];
     pairs.into_iter().find(|(insn, _)| *insn as u64 == rip).map(|(_, end)| end as u64)
 }
 

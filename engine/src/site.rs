@@ -102,7 +102,11 @@ impl Site {
                 _ => size,
             },
             locked: instruction.has_lock_prefix() || (instruction.mnemonic() == Mnemonic::Xchg && explicit.is_some()),
-            masked: instruction.has_op_mask() || matches!(instruction.mnemonic(), Mnemonic::Vmaskmovps | Mnemonic::Vmaskmovpd | Mnemonic::Vpmaskmovd | Mnemonic::Vpmaskmovq),
+            masked: instruction.has_op_mask()
+                || matches!(
+                    instruction.mnemonic(),
+                    Mnemonic::Vmaskmovps | Mnemonic::Vmaskmovpd | Mnemonic::Vpmaskmovd | Mnemonic::Vpmaskmovq
+                ),
             instruction: *instruction,
             tag: 0,
         })
@@ -110,7 +114,16 @@ impl Site {
 
     /// The site of an instruction that saves processor state, whatever its operand.
     pub fn of_state(instruction: &Instruction) -> Self {
-        Self { pc: instruction.ip(), kind: Kind::Write, form: Form::Other, size: 0, locked: false, masked: false, instruction: *instruction, tag: 0 }
+        Self {
+            pc: instruction.ip(),
+            kind: Kind::Write,
+            form: Form::Other,
+            size: 0,
+            locked: false,
+            masked: false,
+            instruction: *instruction,
+            tag: 0,
+        }
     }
 
     pub fn length(&self) -> u64 {
@@ -153,7 +166,26 @@ fn is_string(mnemonic: Mnemonic) -> bool {
     use Mnemonic::*;
     matches!(
         mnemonic,
-        Movsb | Movsw | Movsd | Movsq | Stosb | Stosw | Stosd | Stosq | Lodsb | Lodsw | Lodsd | Lodsq | Cmpsb | Cmpsw | Cmpsd | Cmpsq | Scasb | Scasw | Scasd | Scasq
+        Movsb
+            | Movsw
+            | Movsd
+            | Movsq
+            | Stosb
+            | Stosw
+            | Stosd
+            | Stosq
+            | Lodsb
+            | Lodsw
+            | Lodsd
+            | Lodsq
+            | Cmpsb
+            | Cmpsw
+            | Cmpsd
+            | Cmpsq
+            | Scasb
+            | Scasw
+            | Scasd
+            | Scasq
     )
 }
 
@@ -170,7 +202,22 @@ fn is_general(instruction: &Instruction) -> bool {
     use Mnemonic::*;
     !matches!(
         instruction.mnemonic(),
-        Fxsave | Fxsave64 | Fxrstor | Fxrstor64 | Xsave | Xsave64 | Xsavec | Xsavec64 | Xsaveopt | Xsaveopt64 | Xrstor | Xrstor64 | Fnsave | Frstor | Fnstenv | Fldenv
+        Fxsave
+            | Fxsave64
+            | Fxrstor
+            | Fxrstor64
+            | Xsave
+            | Xsave64
+            | Xsavec
+            | Xsavec64
+            | Xsaveopt
+            | Xsaveopt64
+            | Xrstor
+            | Xrstor64
+            | Fnsave
+            | Frstor
+            | Fnstenv
+            | Fldenv
     )
 }
 

@@ -130,11 +130,13 @@ pub struct Fetcher {
     length: usize,
 }
 
-impl Fetcher {
-    pub fn new() -> Self {
+impl Default for Fetcher {
+    fn default() -> Self {
         Self { window: [0; 64], start: 0, length: 0 }
     }
+}
 
+impl Fetcher {
     /// Forgets what it has read: the guest may have run since.
     pub fn refresh(&mut self) {
         self.length = 0;
@@ -155,7 +157,8 @@ impl Fetcher {
         }
         let mut bytes = [0; 15];
         bytes[..instruction.len()].copy_from_slice(&self.window[at..at + instruction.len()]);
-        let displacement = instruction.is_ip_rel_memory_operand().then(|| decoder.get_constant_offsets(&instruction).displacement_offset() as u8);
+        let displacement =
+            instruction.is_ip_rel_memory_operand().then(|| decoder.get_constant_offsets(&instruction).displacement_offset() as u8);
         Some(Insn { instruction, bytes, displacement })
     }
 }
@@ -170,7 +173,9 @@ pub fn flags_dead_at(fetcher: &mut Fetcher, mut pc: u64) -> bool {
         }
         match insn.instruction.flow_control() {
             FlowControl::Next => pc = insn.next(),
-            FlowControl::UnconditionalBranch | FlowControl::Call if is_near_direct(&insn.instruction) => pc = insn.instruction.near_branch_target(),
+            FlowControl::UnconditionalBranch | FlowControl::Call if is_near_direct(&insn.instruction) => {
+                pc = insn.instruction.near_branch_target()
+            }
             _ => return false,
         }
     }
@@ -279,7 +284,11 @@ fn unsupported(instruction: &Instruction) -> Option<&'static str> {
         Mnemonic::Int if instruction.immediate8() == 0x80 => Some("int 0x80"),
         Mnemonic::Rdpmc => Some("rdpmc"),
         Mnemonic::Retf | Mnemonic::Iret | Mnemonic::Iretd | Mnemonic::Iretq => Some("a far return"),
-        _ if instruction.is_call_far() || instruction.is_jmp_far() || instruction.is_call_far_indirect() || instruction.is_jmp_far_indirect() => {
+        _ if instruction.is_call_far()
+            || instruction.is_jmp_far()
+            || instruction.is_call_far_indirect()
+            || instruction.is_jmp_far_indirect() =>
+        {
             Some("a far branch")
         }
         _ => None,

@@ -180,7 +180,11 @@ impl Translator<'_> {
                 self.row(insn.pc(), Spill::None);
                 let branch = self.asm.jump_if(condition(insn));
                 self.counted += 1;
-                self.stubs.push(Stub { branch: Some(branch), target: insn.instruction.near_branch_target(), settle: self.counted - self.settled });
+                self.stubs.push(Stub {
+                    branch: Some(branch),
+                    target: insn.instruction.near_branch_target(),
+                    settle: self.counted - self.settled,
+                });
             }
             Item::Jump(_) => self.counted += 1,
             Item::Call(insn) => {
@@ -260,7 +264,10 @@ impl Translator<'_> {
                 .iter()
                 .any(|used| used.register().full_register().is_gpr64() && used.register().full_register().number() == number)
         };
-        [reg::RCX, reg::RAX, reg::RDX, reg::RBX, reg::RSI, reg::RDI, reg::RBP, 8, 9, 10, 11].into_iter().find(|&number| !used(number)).unwrap_or(12)
+        [reg::RCX, reg::RAX, reg::RDX, reg::RBX, reg::RSI, reg::RDI, reg::RBP, 8, 9, 10, 11]
+            .into_iter()
+            .find(|&number| !used(number))
+            .unwrap_or(12)
     }
 
     fn reencode(&mut self, instruction: &Instruction, unlock: bool) {
@@ -402,7 +409,9 @@ impl Translator<'_> {
                 self.go_on(insn.instruction.near_branch_target());
             }
             End::Conditional(insn) => self.conditional(insn),
-            End::IndirectJump(insn) | End::IndirectCall(insn) | End::Return(insn) => self.indirect(insn, matches!(end, End::IndirectCall(_))),
+            End::IndirectJump(insn) | End::IndirectCall(insn) | End::Return(insn) => {
+                self.indirect(insn, matches!(end, End::IndirectCall(_)))
+            }
             End::VectorState(insn) => {
                 let number = self.style.first_site + self.sites.len() as u32;
                 self.sites.push(Site::of_state(&insn.instruction));

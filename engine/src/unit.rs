@@ -51,26 +51,54 @@ impl Unit {
 #[derive(Clone, Copy, Debug)]
 pub enum ExitKind {
     /// Go on at `pc`; all transfers are settled. The 32-bit displacement at `patch` may be made to lead there directly.
-    Link { patch: u64 },
+    Link {
+        patch: u64,
+    },
     /// A counter went negative. `undo`: give back what was subtracted, the transfers have not happened yet.
     /// `flags_dirty`: the status flags were overwritten; they are dead, but not what the guest would see.
-    Limit { undo: u8, flags_dirty: bool },
+    Limit {
+        undo: u8,
+        flags_dirty: bool,
+    },
     /// As `Limit`, for an indirect branch: the target is in rcx, the spilled rcx and rax in the context.
     LimitIndirect,
-    SystemCall { length: u8 },
-    Nondeterministic { what: Nondeterministic, register: u8, size: u8, length: u8 },
+    SystemCall {
+        length: u8,
+    },
+    Nondeterministic {
+        what: Nondeterministic,
+        register: u8,
+        size: u8,
+        length: u8,
+    },
     /// `body`: host address that executes the instruction with the address given.
-    SharedBefore { site: u32, body: u64 },
-    SharedAfter { site: u32, next: u64, body: u64 },
+    SharedBefore {
+        site: u32,
+        body: u64,
+    },
+    SharedAfter {
+        site: u32,
+        next: u64,
+        body: u64,
+    },
     /// xsave or a variant, or xgetbv.
-    VectorState { site: u32 },
-    SharedString { site: u32 },
+    VectorState {
+        site: u32,
+    },
+    SharedString {
+        site: u32,
+    },
     /// A watched access is about to happen at `pc`; go on at `next`.
-    Watch { site: u32, next: u64 },
+    Watch {
+        site: u32,
+        next: u64,
+    },
     Breakpoint,
     /// int3 has run: `pc` is behind it.
     Trap,
-    Unsupported { what: &'static str },
+    Unsupported {
+        what: &'static str,
+    },
     Undecodable,
     /// The end of an exact unit's single step or block: nothing special at `pc`.
     Unlinked,

@@ -180,7 +180,8 @@ fn run(arguments: &Arguments) -> Result<std::convert::Infallible> {
 }
 
 fn c_string(text: &OsStr) -> Result<CString> {
-    CString::new(text.as_bytes()).with_context(|| format!("{} contains a zero byte", OsString::from_vec(text.as_bytes().to_vec()).display()))
+    CString::new(text.as_bytes())
+        .with_context(|| format!("{} contains a zero byte", OsString::from_vec(text.as_bytes().to_vec()).display()))
 }
 
 /// libundolr.so beside this program: ../lib as installed.
@@ -200,5 +201,6 @@ fn default_name(program: &OsString) -> Result<PathBuf> {
 /// Says now, not after hours of recording, that there is no place for the file.
 fn check_directory(file: &Path) -> Result<()> {
     let directory = file.parent().context("a file needs a directory")?;
-    nix::unistd::access(directory, nix::unistd::AccessFlags::W_OK).with_context(|| format!("cannot write to the directory {}", directory.display()))
+    nix::unistd::access(directory, nix::unistd::AccessFlags::W_OK)
+        .with_context(|| format!("cannot write to the directory {}", directory.display()))
 }

@@ -5,7 +5,8 @@ use core::ffi::CStr;
 use engine::{SiteKind, arena, sys, sys::raw};
 use recording::EndReason;
 use shmem_log::{
-    Kind, LineTicks, Log, MappingInfo, ObjectIndex, ObjectInfo, Origin, RecordingEnd, RecordingIndex, RecordingInfo, SiteIndex, Token, WideToken, Writer,
+    Kind, LineTicks, Log, MappingInfo, ObjectIndex, ObjectInfo, Origin, RecordingEnd, RecordingIndex, RecordingInfo, SiteIndex, Token,
+    WideToken, Writer,
 };
 
 use super::message::report;
@@ -100,9 +101,9 @@ impl AccessLog {
     }
 
     /// `seen` and `written` as far as the kind has them, at most 64 bytes.
-    pub fn commit(&mut self, token: Token, site: Option<SiteIndex>, pc: u64, bbcount: u64, access: Kind, seen: &[u8], written: &[u8]) {
-        let Some(site) = site else {
-            return self.writer.commit_bytes(token, Origin::Pc { pc, by_kernel: false }, bbcount, seen, written);
+    pub fn commit(&mut self, token: Token, origin: Origin, bbcount: u64, access: Kind, seen: &[u8], written: &[u8]) {
+        let Origin::Site(site) = origin else {
+            return self.writer.commit_bytes(token, origin, bbcount, seen, written);
         };
         if seen.len().max(written.len()) > 8 {
             return self.writer.commit_bytes(token, Origin::Site(site), bbcount, seen, written);

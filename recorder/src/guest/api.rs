@@ -271,7 +271,8 @@ fn already(error: u64) -> i64 {
 /// The functions that do the same whether or not a recording runs.
 fn perform(state: &mut State, index: u64, args: &[u64]) -> i64 {
     let error = |errno: u32| -i64::from(errno);
-    let put = |address: u64, bytes: &[u8]| if address != 0 && write_guest(address, bytes) == bytes.len() { 0 } else { error(errno::EFAULT) };
+    let put =
+        |address: u64, bytes: &[u8]| if address != 0 && write_guest(address, bytes) == bytes.len() { 0 } else { error(errno::EFAULT) };
     let configurable = !state.recording;
     match index {
         STOP | SAVE | RECORDING_STOP | RECORDING_STOP_AND_SAVE => error(errno::EINVAL),
@@ -420,4 +421,3 @@ extern "C" fn undolr_get_version_string() -> *const core::ffi::c_char {
 }
 
 const VERSION: &str = concat!("undolr ", env!("CARGO_PKG_VERSION"), "\0");
-

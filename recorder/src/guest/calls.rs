@@ -179,13 +179,19 @@ impl Turn<'_> {
         (result, outputs)
     }
 
-    fn finish_accesses(&self, host: &mut Recorder, engine: &mut Guest, result: i64, accesses: Vec<KernelAccess>, outputs: &[(u64, u64, u64)]) {
+    fn finish_accesses(
+        &self,
+        host: &mut Recorder,
+        engine: &mut Guest,
+        result: i64,
+        accesses: Vec<KernelAccess>,
+        outputs: &[(u64, u64, u64)],
+    ) {
         for &(address, readable, length) in outputs {
             if let Some(map) = host.shared.find(address).copied() {
                 // What the kernel wrote is known from now on.
                 let length = length.min(map.end - address);
-                let mut bytes = Vec::new();
-                bytes.resize(length as usize, 0);
+                let mut bytes = alloc::vec![0; length as usize];
                 read_guest(readable, &mut bytes);
                 store(map.to_known(address), &bytes);
             }
@@ -211,8 +217,7 @@ impl Turn<'_> {
                 log.abandon_wide(access.token);
                 continue;
             }
-            let mut bytes = Vec::new();
-            bytes.resize(moved as usize, 0);
+            let mut bytes = alloc::vec![0; moved as usize];
             read_guest(access.map.to_alias(access.address), &mut bytes);
             log.commit_wide(access.token, &mut access.scratch, Origin::Pc { pc, by_kernel: true }, bbcount, &bytes, &bytes);
         }
@@ -434,7 +439,8 @@ impl Turn<'_> {
                         return self.done_simply(host, engine, -i64::from(error));
                     }
                     let word = |index: usize| super::access::word(&words[8 * index..8 * index + 8]);
-                    host.signals.set_action(signal as i32, SigAction { handler: word(0), flags: word(1), restorer: word(2), mask: word(3) });
+                    host.signals
+                        .set_action(signal as i32, SigAction { handler: word(0), flags: word(1), restorer: word(2), mask: word(3) });
                 }
                 let words = [old.handler, old.flags, old.restorer, old.mask].map(u64::to_le_bytes);
                 self.with_output(host, engine, third, words.as_flattened())
@@ -568,7 +574,8 @@ fn adopt_at(host: &mut Recorder, bbcount: u64, start: u64) -> bool {
 pub fn adopt(host: &mut Recorder, bbcount: u64, map: &Map) -> bool {
     let Ok(shared) = host.shared.adopt(map) else { return false };
     // Caches of the system that every program maps read-only (character sets, fonts) would only fill the log with their reads.
-    let system_cache = map.prot & raw::PROT_WRITE == 0 && [b"/usr/".as_slice(), b"/lib", b"/etc/", b"/var/cache/"].iter().any(|dir| map.name.starts_with(dir));
+    let system_cache = map.prot & raw::PROT_WRITE == 0
+        && [b"/usr/".as_slice(), b"/lib", b"/etc/", b"/var/cache/"].iter().any(|dir| map.name.starts_with(dir));
     if let (Some(log), false) = (&mut host.log, system_cache) {
         log.add_mapping(shared, &map.name, bbcount);
     }

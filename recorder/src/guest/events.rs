@@ -25,9 +25,15 @@ impl EventLog {
     }
 
     /// Appends an event; `writes` adds its memory writes.
-    pub fn append(&mut self, header: &EventHeader, body: &Body, writes: impl FnOnce(&mut EventBuilder) -> Result<(), Full>) -> Result<(), Full> {
+    pub fn append(
+        &mut self,
+        header: &EventHeader,
+        body: &Body,
+        writes: impl FnOnce(&mut EventBuilder) -> Result<(), Full>,
+    ) -> Result<(), Full> {
         // SAFETY: the log is mapped with `capacity` bytes; only this process writes to it and holds no other reference into it.
-        let tail = unsafe { core::slice::from_raw_parts_mut((arena::EVENT_LOG + self.used) as *mut u8, (self.capacity - self.used) as usize) };
+        let tail =
+            unsafe { core::slice::from_raw_parts_mut((arena::EVENT_LOG + self.used) as *mut u8, (self.capacity - self.used) as usize) };
         let mut builder = EventBuilder::begin(tail, header, body)?;
         writes(&mut builder)?;
         self.used += builder.finish() as u64;

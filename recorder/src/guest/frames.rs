@@ -89,14 +89,14 @@ pub fn enter_handler(host: &mut Recorder, engine: &mut Guest, queued: &Queued, a
     let before = host.registers(engine);
     let stack = host.signals.stack;
     let on_stack = before.gpr[reg::RSP].wrapping_sub(stack.sp) < stack.size;
-    let use_stack = action.flags & u64::from(raw::SA_ONSTACK) != 0 && stack.flags & raw::SS_DISABLE as i32 == 0 && stack.size != 0 && !on_stack;
+    let use_stack =
+        action.flags & u64::from(raw::SA_ONSTACK) != 0 && stack.flags & raw::SS_DISABLE as i32 == 0 && stack.size != 0 && !on_stack;
     let top = if use_stack { stack.sp + stack.size } else { before.gpr[reg::RSP].wrapping_sub(128) };
     let image = vector_image();
     let vector_at = top.wrapping_sub(image.len() as u64) & !63;
     let frame_at = (vector_at.wrapping_sub(FRAME) & !15).wrapping_sub(8);
 
-    let mut frame = Vec::new();
-    frame.resize((vector_at - frame_at) as usize, 0u8);
+    let mut frame = alloc::vec![0u8; (vector_at - frame_at) as usize];
     let mut put = |at: u64, value: u64| frame[at as usize..at as usize + 8].copy_from_slice(&value.to_le_bytes());
     put(0, action.restorer);
     put(UCONTEXT, 7); // UC_FP_XSTATE | UC_SIGCONTEXT_SS | UC_STRICT_RESTORE_SS
@@ -192,4 +192,3 @@ pub fn sigreturn(host: &mut Recorder, engine: &mut Guest, args: &[u64; 6]) -> Fl
     host.signals.remind(engine);
     Flow::Continue
 }
-

@@ -3,7 +3,7 @@
 use engine::sys::{UContext, raw};
 use engine::{After, Before, Engine, FaultInfo, Flow, Host, Nondeterministic, SignalContext, Site, SiteKind, Stopped, is_readable, reg};
 use recording::{Body, EndReason, EventHeader, Instruction, Nondet, RegisterValues, Registers, Time, state_hash};
-use shmem_log::{Kind, SiteIndex, Token};
+use shmem_log::{Kind, Origin, SiteIndex, Token};
 
 use super::access::{self, AccessLog};
 use super::events::EventLog;
@@ -47,8 +47,28 @@ pub struct Recorder {
 }
 
 impl Recorder {
-    pub fn new(events: EventLog, shared: SharedMaps, log: Option<AccessLog>, signals: Signals, vdso: Vdso, fs_base: u64, uuid: [u8; 16]) -> Self {
-        Self { events, shared, log, signals, vdso, writable_code: WritableCode::default(), fs_base, uuid, parent_uuid: [0; 16], pending: None, overflow: false }
+    pub fn new(
+        events: EventLog,
+        shared: SharedMaps,
+        log: Option<AccessLog>,
+        signals: Signals,
+        vdso: Vdso,
+        fs_base: u64,
+        uuid: [u8; 16],
+    ) -> Self {
+        Self {
+            events,
+            shared,
+            log,
+            signals,
+            vdso,
+            writable_code: WritableCode::default(),
+            fs_base,
+            uuid,
+            parent_uuid: [0; 16],
+            pending: None,
+            overflow: false,
+        }
     }
 
     pub fn registers(&self, engine: &mut Guest) -> Registers {
@@ -120,6 +140,11 @@ impl Recorder {
         engine.set_tag(site.pc, index.get());
         Some(index)
     }
+}
+
+/// A registered site, or where there was no room for it its address.
+fn origin(site: Option<SiteIndex>, pc: u64) -> Origin {
+    site.map_or(Origin::Pc { pc, by_kernel: false }, Origin::Site)
 }
 
 /// What the access would meet at the guest's own address.
@@ -261,7 +286,8 @@ impl Host for Recorder {
     fn shared_before(&mut self, engine: &mut Guest, site: &Site, address: u64) -> Before {
         let Some(map) = self.shared.find(address).copied() else {
             if self.shared.overlaps(address, address + u64::from(site.size)) {
-                let flow = end::stop_unsupported(self, engine, format_args!("an access that begins before a shared mapping and ends in it"));
+                let flow =
+                    end::stop_unsupported(self, engine, format_args!("an access that begins before a shared mapping and ends in it"));
                 return Before::Instead(flow);
             }
             self.pending = None;
@@ -289,7 +315,7 @@ impl Host for Recorder {
             if site.kind == SiteKind::Read
                 && let (Some(token), Some(log)) = (token.take(), &mut self.log)
             {
-                log.commit(token, tag, site.pc, engine.bbcount(), Kind::Read, &old[..size], &[]);
+                log.commit(token, origin(tag, site.pc), engine.bbcount(), Kind::Read, &old[..size], &[]);
             }
             if !self.refresh(engine, address, &old[..size], known) {
                 return Before::Instead(self.log_full(engine));
@@ -324,7 +350,7 @@ impl Host for Recorder {
         if let (Some(token), Some(log)) = (pending.token, &mut self.log) {
             let access = access::kind(site.kind);
             let tag = SiteIndex::new(site.tag).filter(|_| site.tag != 0);
-            log.commit(token, tag, site.pc, engine.bbcount(), access, old, new);
+            log.commit(token, origin(tag, site.pc), engine.bbcount(), access, old, new);
         }
         After::Done
     }
@@ -360,7 +386,10 @@ impl Host for Recorder {
     }
 
     fn broken(fault: &FaultInfo) -> ! {
-        super::message::report(format_args!("internal error: signal {} at {:#x} for address {:#x}; recording ends", fault.signal, fault.trapno, fault.address));
+        super::message::report(format_args!(
+            "internal error: signal {} at {:#x} for address {:#x}; recording ends",
+            fault.signal, fault.trapno, fault.address
+        ));
         end::abandon()
     }
 
@@ -375,7 +404,15 @@ fn perform(what: Nondeterministic, operand: (usize, usize), context: &mut engine
     let halves = |value: u64| (value & 0xffff_ffff, value >> 32);
     let pairs = |pairs: &[(u8, u64)]| RegisterValues::new(pairs).unwrap_or_default();
     let (register, size) = operand;
-    let merge = |old: u64, new: u64| if size == 2 { old & !0xffff | new & 0xffff } else if size == 4 { new & 0xffff_ffff } else { new };
+    let merge = |old: u64, new: u64| {
+        if size == 2 {
+            old & !0xffff | new & 0xffff
+        } else if size == 4 {
+            new & 0xffff_ffff
+        } else {
+            new
+        }
+    };
     match what {
         Nondeterministic::Rdtsc => {
             // SAFETY: no preconditions.

@@ -89,7 +89,9 @@ fn apply(state: &mut State, setting: &[u8]) -> bool {
         Some(Variable::File) => state.save_path = path(),
         Some(Variable::ShmemLog) => state.access_log_path = path(),
         Some(Variable::ShmemLogSize) => state.access_log_bytes = number.unwrap_or(0),
-        Some(Variable::EventLogSize) => state.event_log_bytes = number.filter(|&bytes| bytes != 0).unwrap_or(state.event_log_bytes).min(state::EVENT_LOG_MAX),
+        Some(Variable::EventLogSize) => {
+            state.event_log_bytes = number.filter(|&bytes| bytes != 0).unwrap_or(state.event_log_bytes).min(state::EVENT_LOG_MAX)
+        }
         Some(Variable::OnFork) => {
             state.on_fork = match value {
                 b"child" => OnFork::Child,

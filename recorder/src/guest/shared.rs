@@ -8,8 +8,8 @@
 
 use alloc::vec::Vec;
 
-use engine::sys::{self, raw};
 use engine::arena;
+use engine::sys::{self, raw};
 use shmem_log::ObjectIndex;
 
 use super::maps::Map;
@@ -39,15 +39,15 @@ impl SharedMap {
         (self.start..self.end).contains(&address)
     }
 
-    pub fn to_alias(&self, address: u64) -> u64 {
+    pub fn to_alias(self, address: u64) -> u64 {
         address - self.start + self.alias
     }
 
-    pub fn to_known(&self, address: u64) -> u64 {
+    pub fn to_known(self, address: u64) -> u64 {
         address - self.start + self.known
     }
 
-    pub fn to_object(&self, address: u64) -> u64 {
+    pub fn to_object(self, address: u64) -> u64 {
         address - self.start + self.offset
     }
 }
@@ -138,7 +138,13 @@ impl SharedMaps {
                 rest.push(SharedMap { end: low, ..map });
             }
             if high < map.end {
-                rest.push(SharedMap { start: high, offset: map.to_object(high), alias: map.to_alias(high), known: map.to_known(high), ..map });
+                rest.push(SharedMap {
+                    start: high,
+                    offset: map.to_object(high),
+                    alias: map.to_alias(high),
+                    known: map.to_known(high),
+                    ..map
+                });
             }
         }
         self.maps = rest;

@@ -58,7 +58,13 @@ pub struct Signals {
 impl Signals {
     /// Reads the guest's dispositions, mask and stack from the kernel and puts ours in their place.
     pub fn take_over() -> Self {
-        let mut signals = Self { actions: [SigAction::default(); SIGNALS], mask: 0, stack: engine::set_signal_stack(), queue: [None; QUEUE], unmasked: false };
+        let mut signals = Self {
+            actions: [SigAction::default(); SIGNALS],
+            mask: 0,
+            stack: engine::set_signal_stack(),
+            queue: [None; QUEUE],
+            unmasked: false,
+        };
         sys::rt_sigprocmask(raw::SIG_SETMASK, None, Some(&mut signals.mask));
         for signal in 1..SIGNALS {
             // SAFETY: only reads the old action.

@@ -4,13 +4,15 @@
 //! It has no exit signal, so the guest's wait() does not see it; it closes every descriptor at once, so that no pipe of the guest is
 //! held open; it ignores every signal that can be ignored, and ends with its parent.
 
+use alloc::vec;
 use alloc::vec::Vec;
 use core::sync::atomic::Ordering;
 
 use engine::sys::{self, SigAction, raw};
 use engine::{arena, read_guest};
 use recording::{
-    Area, Body, CpuidLeaf, EVENT_HEADER_BYTES, End, EndReason, EventBuilder, EventHeader, EventKind, Events, FileHead, FileWriter, Mapping, MappingFlags, Metadata, Registers, Sink, Time,
+    Area, Body, CpuidLeaf, EVENT_HEADER_BYTES, End, EndReason, EventBuilder, EventHeader, EventKind, Events, FileHead, FileWriter, Mapping,
+    MappingFlags, Metadata, Registers, Sink, Time,
 };
 
 use super::control::{QUIT, SAVE, control};
@@ -254,8 +256,7 @@ fn end_event() -> Vec<u8> {
     let reason = EndReason::from_raw(control.end_reason).unwrap_or(EndReason::Saved);
     let header = EventHeader::new(Time { bbcount: control.bbcount, pc: control.registers.rip }, 0);
     let body = Body::End(End { reason, status: control.end_status, message: "" });
-    let mut bytes = Vec::new();
-    bytes.resize(EVENT_HEADER_BYTES + 64, 0);
+    let mut bytes = vec![0; EVENT_HEADER_BYTES + 64];
     let length = EventBuilder::begin(&mut bytes, &header, &body).map_or(0, EventBuilder::finish);
     bytes.truncate(length);
     bytes
@@ -279,7 +280,16 @@ fn mapping(map: &Map) -> Mapping {
         | named(b"[heap]", MappingFlags::HEAP)
         | named(b"[vdso]", MappingFlags::VDSO)
         | named(b"[vvar]", MappingFlags::VVAR);
-    Mapping { start: map.start, end: map.end, prot: map.prot, flags, file_offset: map.offset, dev: map.device, ino: map.inode, name: map.name.clone() }
+    Mapping {
+        start: map.start,
+        end: map.end,
+        prot: map.prot,
+        flags,
+        file_offset: map.offset,
+        dev: map.device,
+        ino: map.inode,
+        name: map.name.clone(),
+    }
 }
 
 /// Writes the pages of one mapping that are not zero.
@@ -312,7 +322,8 @@ fn copy_pages(writer: &mut FileWriter<Output>, map: &Map, mem: i32, pagemap: i32
         }
         buffer.clear();
         buffer.resize(pages * PAGE as usize, 0);
-        let readable = if map.prot & raw::PROT_READ != 0 { read_guest(at, &mut buffer) } else { sys::pread(mem, &mut buffer, at).max(0) as usize };
+        let readable =
+            if map.prot & raw::PROT_READ != 0 { read_guest(at, &mut buffer) } else { sys::pread(mem, &mut buffer, at).max(0) as usize };
         // Pages of a file mapping behind the file's end cannot be read; they are left zero.
         buffer[readable..].fill(0);
         writer.pages(at, &buffer).map_err(failed)?;
@@ -350,8 +361,7 @@ fn write_file(writer: &mut FileWriter<Output>, fd: i32, path: &[u8]) -> Result<(
     }
     let (mode, size) = (status[3] as u32, status[6]);
     writer.file(&FileHead { path: path.to_vec(), mode, size, build_id: Vec::new() }).map_err(failed)?;
-    let mut buffer = Vec::new();
-    buffer.resize(PIECE, 0u8);
+    let mut buffer = vec![0u8; PIECE];
     let mut at = 0;
     while at < size {
         let wanted = buffer.len().min((size - at) as usize);
@@ -389,11 +399,8 @@ fn metadata(start: &Start) -> Metadata {
 
 /// What a processor must have to replay: the features that code chooses its way by.
 pub fn cpuid() -> Vec<CpuidLeaf> {
-    const LEAVES: [(u32, u32, [u32; 4]); 3] = [
-        (1, 0, [0, 0, 0xffff_ffff & !(1 << 27 | 1 << 31), 0xffff_ffff]),
-        (7, 0, [0, 0xffff_ffff, 0xffff_ffff & !(1 << 4), 0xffff_ffff]),
-        (0xd, 1, [0xf, 0, 0, 0]),
-    ];
+    const LEAVES: [(u32, u32, [u32; 4]); 3] =
+        [(1, 0, [0, 0, !(1 << 27 | 1 << 31), 0xffff_ffff]), (7, 0, [0, 0xffff_ffff, !(1 << 4), 0xffff_ffff]), (0xd, 1, [0xf, 0, 0, 0])];
     let answer = |&(leaf, subleaf, mask): &(u32, u32, [u32; 4])| {
         let found = core::arch::x86_64::__cpuid_count(leaf, subleaf);
         let value = [found.eax & mask[0], found.ebx & mask[1], found.ecx & mask[2], found.edx & mask[3]];

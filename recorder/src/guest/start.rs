@@ -111,13 +111,24 @@ fn begin(host: &mut Recorder, engine: &mut Guest, state: &mut State, image: &[u8
         parent_uuid,
         name,
         executable,
-        args: maps::read_file(b"/proc/self/cmdline\0").unwrap_or_default().split(|&byte| byte == 0).filter(|arg| !arg.is_empty()).map(<[u8]>::to_vec).collect(),
+        args: maps::read_file(b"/proc/self/cmdline\0")
+            .unwrap_or_default()
+            .split(|&byte| byte == 0)
+            .filter(|arg| !arg.is_empty())
+            .map(<[u8]>::to_vec)
+            .collect(),
         working_directory: read_link(b"/proc/self/cwd\0"),
         start_wallclock_ns,
         // SAFETY: rdtsc has no preconditions.
         start_timestamp: unsafe { core::arch::x86_64::_rdtsc() },
         begin: Time { bbcount: 1, pc: registers.1 },
-        begin_registers: recording::Registers { gpr: registers.0, rip: registers.1, rflags: registers.2, fs_base: host.fs_base, gs_base: 0 },
+        begin_registers: recording::Registers {
+            gpr: registers.0,
+            rip: registers.1,
+            rflags: registers.2,
+            fs_base: host.fs_base,
+            gs_base: 0,
+        },
         xsave: image.to_vec(),
         xcr0: vector::xcr0(),
         cpuid: snapshot::cpuid(),
@@ -274,8 +285,7 @@ fn uuid() -> [u8; 16] {
 }
 
 fn read_link(path: &[u8]) -> Vec<u8> {
-    let mut target = Vec::new();
-    target.resize(4096, 0u8);
+    let mut target = alloc::vec![0u8; 4096];
     let args = [path.as_ptr() as u64, target.as_mut_ptr() as u64, 4096, 0, 0, 0];
     // SAFETY: readlink writes at most 4096 bytes.
     let length = unsafe { sys::syscall(u64::from(raw::__NR_readlink), args) };

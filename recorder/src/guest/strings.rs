@@ -50,8 +50,7 @@ pub fn perform(host: &mut Recorder, engine: &mut Guest, site: &Site) -> Flow {
     let mut rflags = engine.context().rflags;
     let backwards = rflags & DIRECTION != 0;
     let step = if backwards { (size as u64).wrapping_neg() } else { size as u64 };
-    let (uses_source, uses_target) =
-        (!matches!(operation, Operation::Store | Operation::Scan), !matches!(operation, Operation::Load));
+    let (uses_source, uses_target) = (!matches!(operation, Operation::Store | Operation::Scan), !matches!(operation, Operation::Load));
     let mut left = if repeated { state[reg::RCX] } else { 1 };
     while left > 0 {
         let (source, target) = (state[reg::RSI], state[reg::RDI]);
@@ -71,7 +70,9 @@ pub fn perform(host: &mut Recorder, engine: &mut Guest, site: &Site) -> Flow {
         let mut buffer = [0u8; PIECE];
         let mut other = [0u8; 8];
         let done = match operation {
-            Operation::Move => host.get(engine, site.pc, source, &mut buffer[..length]) && host.put(engine, site.pc, target, &buffer[..length]),
+            Operation::Move => {
+                host.get(engine, site.pc, source, &mut buffer[..length]) && host.put(engine, site.pc, target, &buffer[..length])
+            }
             Operation::Store => {
                 let value = state[reg::RAX].to_le_bytes();
                 for element in buffer[..length].chunks_exact_mut(size) {
@@ -158,7 +159,9 @@ impl Recorder {
         let Some(map) = self.shared.find(address).copied() else { return read_guest(address, buffer) == buffer.len() };
         let mut scratch = [LineTicks::default(); LINES];
         let token = match (map.object, &mut self.log) {
-            (Some(object), Some(log)) => Some(log.begin_wide(Kind::Read, object, map.to_object(address), buffer.len() as u64, &mut scratch)),
+            (Some(object), Some(log)) => {
+                Some(log.begin_wide(Kind::Read, object, map.to_object(address), buffer.len() as u64, &mut scratch))
+            }
             _ => None,
         };
         load(map.to_alias(address), buffer);
@@ -173,7 +176,9 @@ impl Recorder {
         let Some(map) = self.shared.find(address).copied() else { return engine.write_guest(address, bytes) == bytes.len() };
         let mut scratch = [LineTicks::default(); LINES];
         let token = match (map.object, &mut self.log) {
-            (Some(object), Some(log)) => Some(log.begin_wide(Kind::Write, object, map.to_object(address), bytes.len() as u64, &mut scratch)),
+            (Some(object), Some(log)) => {
+                Some(log.begin_wide(Kind::Write, object, map.to_object(address), bytes.len() as u64, &mut scratch))
+            }
             _ => None,
         };
         store(map.to_alias(address), bytes);
