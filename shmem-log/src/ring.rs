@@ -286,7 +286,6 @@ impl<M: Memory> Appender<M> {
 
     /// Gives the block back, complete, for readers to trust and others to overwrite.
     pub fn release(&mut self) {
-        self.unmark();
         let Some(owned) = self.owned.take() else { return };
         let used = ((self.cursor - owned.start) as u64) / SLOT_BYTES;
         let records = used - self.extra_slots.min(used);

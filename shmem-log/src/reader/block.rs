@@ -1,8 +1,8 @@
 //! One block of the log: a stretch of one recording's accesses in program order.
+use super::Reader;
 use super::access::{Access, Lines, Position};
 use super::error::{Damage, ReadError};
 use super::file::word;
-use super::{Reader, tables};
 use crate::clock::{ClockIndex, Interval};
 use crate::layout::*;
 use crate::slot::{Commit, LongHead, LongShape};
@@ -323,17 +323,12 @@ impl<'a> BlockView<'a> {
         };
         let tsc = match to {
             Some((to_slot, to_tsc)) if to_slot > from_slot && to_tsc > from_tsc => {
-                let part = u128::from(to_tsc - from_tsc) * u128::from(slot - from_slot);
-                from_tsc + (part / u128::from(to_slot - from_slot)) as u64
+                // Rough anyway, and a division of wide integers would be the slowest part of decoding.
+                let part = f64::from(slot - from_slot) / f64::from(to_slot - from_slot);
+                from_tsc + ((to_tsc - from_tsc) as f64 * part) as u64
             }
             _ => from_tsc,
         };
         (base, tsc)
-    }
-}
-
-impl Reader {
-    pub(super) fn has_object(&self, index: ObjectIndex) -> bool {
-        tables::find(&self.objects, index).is_some()
     }
 }

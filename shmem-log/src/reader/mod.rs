@@ -43,6 +43,8 @@ pub struct Reader {
     clock_shift: u32,
     recordings: Vec<Recording>,
     objects: Vec<Object>,
+    /// By index, for a check that every record needs.
+    is_object: Vec<bool>,
     mappings: Vec<Mapping>,
     sites: Vec<Option<Site>>,
     blocks: Vec<BlockInfo>,
@@ -78,6 +80,7 @@ impl Reader {
             header,
             recordings: Vec::new(),
             objects: Vec::new(),
+            is_object: Vec::new(),
             mappings: Vec::new(),
             sites: Vec::new(),
             blocks: Vec::new(),
@@ -106,6 +109,12 @@ impl Reader {
             (recording.appended, recording.dropped) = old.map_or((0, 0), |old| (old.appended, old.dropped));
         }
         self.objects = tables::objects(&self.file, self.layout.objects())?;
+        self.is_object = vec![false; self.layout.objects().count as usize + 1];
+        for object in &self.objects {
+            if let Some(known) = self.is_object.get_mut(object.index.get() as usize) {
+                *known = true;
+            }
+        }
         self.mappings = tables::mappings(&self.file, self.layout.mappings(), &self.recordings, &self.objects)?;
         self.sites = tables::sites(&self.file, self.layout.sites())?;
         let mut refused = [0; 32];
@@ -322,6 +331,10 @@ impl Reader {
             0
         };
         ns.saturating_add(first_ns.into()).clamp(0, u64::MAX.into()) as u64
+    }
+
+    fn has_object(&self, index: ObjectIndex) -> bool {
+        self.is_object.get(index.get() as usize).copied().unwrap_or(false)
     }
 
     fn block_offset(&self, index: u64) -> u64 {
