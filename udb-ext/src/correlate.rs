@@ -100,6 +100,8 @@ pub trait Correlate {
 /// A recording whose accesses to shared memory were not logged.
 pub struct NoLog {
     pub loaded: Recording,
+    /// Why there is none, if there should be one.
+    pub warning: Option<String>,
 }
 
 impl Correlate for NoLog {
@@ -108,9 +110,11 @@ impl Correlate for NoLog {
     }
 
     fn blame(&mut self, _query: &Query) -> Result<Blame, String> {
-        Err("this recording has no log of shared memory accesses: record with --shmem-log FILE.shmem, and keep the log in the \
+        Err(self.warning.clone().unwrap_or_else(|| {
+            "this recording has no log of shared memory accesses: record with --shmem-log FILE.shmem, and keep the log in the \
              recording's directory"
-            .into())
+                .into()
+        }))
     }
 
     fn log(&self) -> Option<PathBuf> {
@@ -118,6 +122,6 @@ impl Correlate for NoLog {
     }
 
     fn warnings(&self) -> Vec<String> {
-        Vec::new()
+        self.warning.iter().cloned().collect()
     }
 }

@@ -49,7 +49,7 @@ pub fn opened() -> Opened {
 
 pub fn opened_with(events: Vec<Event>) -> Opened {
     let loaded = Recording { uuid: [7; 16], pid: 1, path: Some("/x.undo".into()) };
-    Opened { timeline: Box::new(Fake { at: 0, events }), correlate: Box::new(NoLog { loaded }), wallclock: None }
+    Opened { timeline: Box::new(Fake { at: 0, events }), correlate: Box::new(NoLog { loaded, warning: None }), wallclock: None }
 }
 
 impl Fake {

@@ -11,6 +11,7 @@ mod arch;
 mod commands;
 mod connection;
 mod correlate;
+mod correlated;
 #[cfg(test)]
 mod fake;
 mod files;

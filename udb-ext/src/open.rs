@@ -4,7 +4,8 @@ use std::path::Path;
 
 use replayer::{Replay, Timeline};
 
-use crate::correlate::{Correlate, NoLog, Recording};
+use crate::correlate::{Correlate, Recording};
+use crate::correlated::related;
 use crate::wallclock::Wallclock;
 
 /// What a server serves.
@@ -20,7 +21,7 @@ pub fn open(path: &Path) -> Result<Opened, String> {
     let meta = replay.metadata();
     let wallclock = Wallclock::new(meta.start_wallclock_ns, meta.end_wallclock_ns, meta.start_timestamp, meta.end_timestamp);
     let loaded = Recording { uuid: replay.recording_uuid(), pid: replay.pid(), path: Some(path.to_path_buf()) };
-    Ok(Opened { timeline: Box::new(replay), correlate: Box::new(NoLog { loaded }), wallclock })
+    Ok(Opened { timeline: Box::new(replay), correlate: related(path, loaded), wallclock })
 }
 
 /// Not every error names the file that it is about.

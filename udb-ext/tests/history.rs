@@ -294,6 +294,8 @@ fn shared_memory_is_marked() {
         "print shared->first + 1",
         "print -pretty -- total",
         "print",
+        "print/x",
+        "print -total",
     ]);
     run.status(0).shows(&[
         "$1 = 55 <stale>",
@@ -306,6 +308,8 @@ fn shared_memory_is_marked() {
         "$8 = 56",
         "$9 = 55",
         "$10 = 55",
+        "$11 = 0x37",
+        "$12 = -55",
     ]);
 }
 

@@ -21,11 +21,12 @@ touched so far, <stale> what it touched earlier and others may have changed sinc
 
     def invoke(self, session, argument):
         debugger = session.debugger
-        if not argument or argument.startswith("-"):
-            debugger.run(f"call {argument}")
-            return
         form = _FORMAT.match(argument)
         expression = argument[form.end() :] if form else argument
+        if not expression or expression.startswith("-"):
+            # Options, and values printed before: gdb's business.
+            debugger.run(f"call {argument}")
+            return
         value = debugger.evaluate(expression)
         marked = None if _REMEMBERED.match(expression) else self._marked(session, value, form.group(1) if form else "")
         number = debugger.remember(value)

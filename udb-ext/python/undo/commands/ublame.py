@@ -70,6 +70,6 @@ A * marks this process's own accesses."""
 
         session.debugger.say(accesses.render(reply["rows"], numbers, source if verbose else None))
         if reply["omitted"]:
-            session.debugger.say(f"({reply['omitted']:,} older accesses not shown)")
+            session.debugger.say(f"(older accesses not shown: at most {reply['omitted']:,})")
         for note in reply["notes"]:
             session.debugger.say(note)
