@@ -19,6 +19,7 @@ fn moves(length: usize) -> impl Strategy<Value = Vec<Move>> {
         4 => direction().prop_map(Move::Step),
         3 => any::<u16>().prop_map(Move::Seek),
         2 => any::<u16>().prop_map(Move::Return),
+        2 => any::<u16>().prop_map(Move::Event),
         2 => (direction(), any::<u16>()).prop_map(|(direction, pick)| Move::Breakpoint(direction, pick)),
         1 => (direction(), any::<u16>()).prop_map(|(direction, pick)| Move::Watch(direction, pick)),
     ];

@@ -371,7 +371,10 @@ impl Host for ReplayHost {
     /// Faults are signal events, which are stopped at before the instruction runs; a trap is behind its instruction.
     fn fault(&mut self, engine: &mut Guest, fault: &FaultInfo) -> Flow {
         if self.log.next().is_some_and(|next| next.kind == EventKind::Signal && next.time == now(engine)) {
-            self.signal(engine);
+            // The moment behind a trap is one to stop at: the signal happens when the guest is to go on from there.
+            if fault.signal != raw::SIGTRAP as i32 {
+                self.signal(engine);
+            }
             self.plan(engine);
             return Flow::Continue;
         }

@@ -12,6 +12,8 @@ pub enum Move {
     Seek(u16),
     /// To a time visited before.
     Return(u16),
+    /// To the time of an event, in 1/65536 of all.
+    Event(u16),
     /// To the next (or previous) time at a pc that was visited before.
     Breakpoint(Direction, u16),
     /// Until the word at the stack pointer of a visited time changes.
@@ -97,6 +99,12 @@ impl Walker {
             Move::Return(pick) => {
                 let time = self.visited(pick);
                 assert_eq!(self.replay.seek(time.bbcount, Some(time.pc)).unwrap().time, time);
+            }
+            Move::Event(part) => {
+                let index = (self.replay.event_count() - 1) * usize::from(part) / 65535;
+                let time = self.replay.event(index).time;
+                assert_eq!(self.replay.seek(time.bbcount, Some(time.pc)).unwrap().time, time, "event {index}");
+                assert!(self.replay.first_event_at_or_after(time) <= index);
             }
             Move::Breakpoint(direction, pick) => {
                 let pc = self.visited(pick).pc;
