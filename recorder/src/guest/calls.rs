@@ -15,7 +15,7 @@ use crate::syscalls::{Call, Class, Dir, GuestMemory, Place, Range, SIGMASK};
 use super::host::{Guest, Recorder, store};
 use super::maps::{self, Map};
 use super::shared::{SharedMap, SharedMaps};
-use super::{api, end, frames, signals, start};
+use super::{api, borrowed, end, frames, signals, start};
 
 /// Guest memory as the recorder reads it: shared mappings through their alias.
 pub struct Memory<'a>(pub &'a SharedMaps);
@@ -369,6 +369,9 @@ impl Turn<'_> {
         match self.number as u32 {
             raw::__NR_exit | raw::__NR_exit_group => {
                 let status = self.args[0] as i32 & 0xff;
+                if host.events.is_muted() {
+                    borrowed::publish(engine);
+                }
                 end::finish(host, engine, EndReason::Exited, status, format_args!(""));
                 end::dismiss_snapshot();
                 sys::exit_group(status)
@@ -376,41 +379,78 @@ impl Turn<'_> {
             // The C library falls back to clone.
             raw::__NR_clone3 => self.done_simply(host, engine, -i64::from(sys::errno::ENOSYS)),
             raw::__NR_fork => self.fork(host, engine, u64::from(raw::SIGCHLD), 0),
-            raw::__NR_vfork => self.fork(host, engine, u64::from(raw::CLONE_VFORK | raw::SIGCHLD), 0),
+            raw::__NR_vfork => self.vfork(host, engine, u64::from(raw::CLONE_VFORK | raw::SIGCHLD), 0),
             raw::__NR_clone => {
                 let [flags, stack, ..] = self.args;
-                let sharing = u64::from(raw::CLONE_VM | raw::CLONE_VFORK);
-                if flags & u64::from(raw::CLONE_VM) != 0 && flags & sharing != sharing {
-                    return end::stop_unsupported(host, engine, format_args!("a second thread"));
+                let (shares, sleeps) = (flags & u64::from(raw::CLONE_VM) != 0, flags & u64::from(raw::CLONE_VFORK) != 0);
+                match (shares, sleeps) {
+                    (true, false) => end::stop_unsupported(host, engine, format_args!("a second thread")),
+                    (true, true) => self.vfork(host, engine, flags & !u64::from(raw::CLONE_VM), stack),
+                    (false, _) => self.fork(host, engine, flags, stack),
                 }
-                self.fork(host, engine, flags & !u64::from(raw::CLONE_VM), stack)
             }
-            raw::__NR_execve | raw::__NR_execveat => {
-                end::finish(host, engine, EndReason::Detached, 0, format_args!("the process executes another program"));
-                end::say(engine, format_args!("the process executes another program"));
-                end::detach(host);
-                end::dismiss_snapshot();
-                Flow::Leave
-            }
+            raw::__NR_execve | raw::__NR_execveat => self.execute_program(host, engine),
             _ => self.plain(host, engine),
         }
     }
 
-    /// Makes a child process. It shares nothing with this one that could change our memory.
-    fn fork(&mut self, host: &mut Recorder, engine: &mut Guest, flags: u64, stack: u64) -> Flow {
+    /// exec: the end of the recording, unless it fails.
+    fn execute_program(&mut self, host: &mut Recorder, engine: &mut Guest) -> Flow {
+        if host.events.is_muted() {
+            borrowed::publish(engine);
+            host.signals.release();
+            let result = self.native();
+            host.signals.resume();
+            return self.done_simply(host, engine, result);
+        }
+        if self.number as u32 == raw::__NR_execve {
+            const X_OK: u64 = 1;
+            // SAFETY: access only looks at the path.
+            let refusal = unsafe { sys::syscall(u64::from(raw::__NR_access), [self.args[0], X_OK, 0, 0, 0, 0]) };
+            if refusal != 0 {
+                return self.done_simply(host, engine, refusal);
+            }
+        }
+        end::finish(host, engine, EndReason::Detached, 0, format_args!("the process executes another program"));
+        end::say(engine, format_args!("the process executes another program"));
+        end::detach(host);
+        end::dismiss_snapshot();
+        Flow::Leave
+    }
+
+    /// Makes a child that natively would borrow this process's memory; see `borrowed`.
+    fn vfork(&mut self, host: &mut Recorder, engine: &mut Guest, flags: u64, stack: u64) -> Flow {
+        if host.events.is_muted() {
+            return self.fork(host, engine, flags, stack);
+        }
+        borrowed::prepare();
+        let result = self.clone(flags);
+        if result != 0 {
+            let mut changed = borrowed::take_over(host, engine);
+            if flags & u64::from(raw::CLONE_PARENT_SETTID) != 0 && result > 0 {
+                changed.push((self.args[2], 4));
+            }
+            let changed: Vec<_> = changed.into_iter().map(|(address, length)| (address, address, length)).collect();
+            return self.done(host, engine, result, &mut |builder| push_outputs(builder, &changed));
+        }
+        host.events.mute();
+        host.log = None;
+        host.signals.forget_queue();
+        self.enter_child(engine, stack);
+        Flow::Continue
+    }
+
+    /// The system call itself. The child goes on here, on its copy of the engine's stack.
+    fn clone(&self, flags: u64) -> i64 {
         let mut actual = self.args;
         actual[0] = flags;
-        // The child goes on here, on its copy of the engine's stack; the guest's stack pointer is set below.
         actual[1] = 0;
         // SAFETY: without CLONE_VM the child has memory of its own.
-        let result = unsafe { sys::syscall(u64::from(raw::__NR_clone), actual) };
-        if result != 0 {
-            let parent_tid = (flags & u64::from(raw::CLONE_PARENT_SETTID) != 0 && result > 0).then_some(self.args[2]);
-            return self.done(host, engine, result, &mut |builder| match parent_tid {
-                Some(address) => push_outputs(builder, &[(address, address, 4)]),
-                None => Ok(()),
-            });
-        }
+        unsafe { sys::syscall(u64::from(raw::__NR_clone), actual) }
+    }
+
+    /// The guest's registers in a child.
+    fn enter_child(&self, engine: &mut Guest, stack: u64) {
         let context = engine.context();
         context.gpr[reg::RAX] = 0;
         context.rip += self.length;
@@ -418,6 +458,23 @@ impl Turn<'_> {
         context.gpr[reg::R11] = context.rflags;
         if stack != 0 {
             context.gpr[reg::RSP] = stack;
+        }
+    }
+
+    /// Makes a child process. It shares nothing with this one that could change our memory.
+    fn fork(&mut self, host: &mut Recorder, engine: &mut Guest, flags: u64, stack: u64) -> Flow {
+        let result = self.clone(flags);
+        if result != 0 {
+            let parent_tid = (flags & u64::from(raw::CLONE_PARENT_SETTID) != 0 && result > 0).then_some(self.args[2]);
+            return self.done(host, engine, result, &mut |builder| match parent_tid {
+                Some(address) => push_outputs(builder, &[(address, address, 4)]),
+                None => Ok(()),
+            });
+        }
+        self.enter_child(engine, stack);
+        if host.events.is_muted() {
+            end::detach(host);
+            return Flow::Leave;
         }
         start::in_child(host, engine)
     }

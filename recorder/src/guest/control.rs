@@ -26,6 +26,8 @@ pub struct Control {
     /// Bytes of the event log that are whole events.
     pub events_used: AtomicU64,
     pub snapshot_pid: u32,
+    /// The recorded process; its unrecorded children have these pages too.
+    pub owner: u32,
     /// What is asked for: [`SAVE`] or [`QUIT`].
     pub what: u32,
     /// Where history ends now.

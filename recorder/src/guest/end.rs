@@ -52,6 +52,9 @@ pub fn note(host: &mut Recorder, engine: &mut Guest, reason: EndReason, status: 
 
 /// Ends the recording: memory hash, end event, and the save if one was asked for.
 pub fn finish(host: &mut Recorder, engine: &mut Guest, reason: EndReason, status: i32, text: fmt::Arguments) {
+    if host.events.is_muted() {
+        return;
+    }
     hash_memory(host, engine);
     note(host, engine, reason, status, text);
     let control = control();
@@ -143,17 +146,21 @@ pub fn stop_unsupported(host: &mut Recorder, engine: &mut Guest, what: fmt::Argu
 /// Tells the user, unless asked to be quiet, why the recording ends before the program.
 pub fn say(engine: &mut Guest, what: fmt::Arguments) {
     let pc = engine.context().rip;
-    if !state::existing().is_some_and(|state| state.quiet) {
+    if is_owner() && !state::existing().is_some_and(|state| state.quiet) {
         report(format_args!("recording of process {} ends at {pc:#x}: {what}. The program goes on unrecorded.", sys::getpid()));
     }
 }
 
 /// Ends the snapshot process.
 pub fn dismiss_snapshot() {
-    let control = control();
-    if control.ready.load(Ordering::Acquire) != 0 {
-        control.post(QUIT);
+    if is_owner() && control().ready.load(Ordering::Acquire) != 0 {
+        control().post(QUIT);
     }
+}
+
+/// Whether this is the recorded process, not a child of it that is not recorded.
+fn is_owner() -> bool {
+    control().owner == sys::getpid() as u32
 }
 
 /// After an internal error: the program goes on natively from its last known state, without its shared mappings being lost.

@@ -11,6 +11,8 @@ use super::control::control;
 pub struct EventLog {
     used: u64,
     capacity: u64,
+    /// This process is not recorded: what it appends goes nowhere.
+    muted: bool,
 }
 
 impl EventLog {
@@ -21,7 +23,16 @@ impl EventLog {
         if got != arena::EVENT_LOG as i64 {
             return Err(got);
         }
-        Ok(Self { used: 0, capacity })
+        Ok(Self { used: 0, capacity, muted: false })
+    }
+
+    /// From here on this process, a child that borrows a recorded one's memory, is not recorded.
+    pub fn mute(&mut self) {
+        self.muted = true;
+    }
+
+    pub fn is_muted(&self) -> bool {
+        self.muted
     }
 
     /// Appends an event; `writes` adds its memory writes.
@@ -31,6 +42,9 @@ impl EventLog {
         body: &Body,
         writes: impl FnOnce(&mut EventBuilder) -> Result<(), Full>,
     ) -> Result<(), Full> {
+        if self.muted {
+            return Ok(());
+        }
         // SAFETY: the log is mapped with `capacity` bytes; only this process writes to it and holds no other reference into it.
         let tail =
             unsafe { core::slice::from_raw_parts_mut((arena::EVENT_LOG + self.used) as *mut u8, (self.capacity - self.used) as usize) };

@@ -11,6 +11,7 @@
 
 mod access;
 mod api;
+mod borrowed;
 mod calls;
 mod control;
 mod end;

@@ -110,6 +110,21 @@ impl Signals {
         sys::rt_sigprocmask(raw::SIG_SETMASK, Some(&self.mask), None);
     }
 
+    /// Takes over again after [`Self::release`].
+    pub fn resume(&self) {
+        engine::set_signal_stack();
+        for signal in 1..SIGNALS as i32 {
+            self.install(signal);
+        }
+        let real = self.mask & !FAULTS;
+        sys::rt_sigprocmask(raw::SIG_SETMASK, Some(&real), None);
+    }
+
+    /// What waits is the parent's.
+    pub fn forget_queue(&mut self) {
+        self.queue = [None; QUEUE];
+    }
+
     /// Makes only the kernel's default await `signal`, for dying by it.
     pub fn default(&self, signal: i32) {
         let action = SigAction::default();

@@ -37,6 +37,7 @@ pub fn make(host: &mut Recorder, start: Start) -> Result<(), i64> {
     control.request.store(0, Ordering::Relaxed);
     control.done.store(0, Ordering::Relaxed);
     let parent = sys::getpid();
+    control.owner = parent as u32;
     // SAFETY: a plain copy of this process, without exit signal.
     let pid = unsafe { sys::syscall(u64::from(raw::__NR_clone), [0; 6]) };
     if pid == 0 {
