@@ -4,7 +4,7 @@ use std::io::{IsTerminal, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use anyhow::{Context, Result};
+use anyhow::Result;
 use clap::{Parser, Subcommand};
 use indicatif::{ProgressBar, ProgressStyle};
 use recording::{Metadata, Recording};
@@ -47,7 +47,8 @@ fn main() -> ExitCode {
         // Whoever reads the output has seen enough.
         Err(error) if is_broken_pipe(&error) => ExitCode::SUCCESS,
         Err(error) => {
-            eprintln!("undo-replay: {error:#}");
+            // The recording's errors name their causes themselves.
+            eprintln!("undo-replay: {error}");
             ExitCode::from(FAILED)
         }
     }
@@ -141,8 +142,7 @@ struct Verified {
 }
 
 fn verify(file: &Path, json: bool) -> Result<ExitCode> {
-    let checked = Recording::open(file)?.verify();
-    checked.context("the file is damaged")?;
+    Recording::open(file)?.verify()?;
     let mut replay = Replay::open(file)?;
     let bar = if std::io::stderr().is_terminal() && !json { ProgressBar::new(replay.event_count() as u64) } else { ProgressBar::hidden() };
     bar.set_style(ProgressStyle::with_template("{bar:40} {pos}/{len} events {msg}")?);
