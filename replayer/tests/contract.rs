@@ -208,12 +208,18 @@ fn t5_a_call_writes_its_return_address() {
 
 #[test]
 fn t6_a_cancelled_search_stands_somewhere() {
-    let Opened { mut replay, .. } = opened();
+    let Opened { mut replay, made, .. } = opened_with(Flaw::Long);
     let cancel = Cancel::default();
     cancel.cancel();
     let stop = replay.resume(Direction::Forward, &Points::default(), &cancel).unwrap();
-    assert!(matches!(stop.reason, StopReason::Cancelled | StopReason::End));
-    assert_eq!(stop.time, replay.now());
+    assert_eq!((stop.time, stop.reason), (replay.now(), StopReason::Cancelled));
+    assert!(stop.time > made.begin && stop.time < made.end);
+    assert_eq!(replay.registers().unwrap().rip, stop.time.pc);
+    replay.seek(LONG, None).unwrap();
+    let stop = replay.resume(Direction::Backward, &breakpoint(1), &cancel).unwrap();
+    assert_eq!((stop.time, stop.reason), (replay.now(), StopReason::Cancelled));
+    cancel.reset();
+    assert_eq!(replay.resume(Direction::Forward, &Points::default(), &cancel).unwrap(), Stop { time: made.end, reason: StopReason::End });
 }
 
 #[test]
