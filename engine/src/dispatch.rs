@@ -278,6 +278,13 @@ impl<H: Host> Engine<H> {
         true
     }
 
+    /// Forgets all shared sites: a recording of its own starts, which must find them itself.
+    pub fn forget_shared_pcs(&mut self) {
+        self.shared_pcs.clear();
+        self.tags.clear();
+        self.flush();
+    }
+
     /// Throws away translations made from guest code in [start, end).
     pub fn discard(&mut self, start: u64, end: u64) {
         self.guard.forget(start, end);

@@ -268,7 +268,12 @@ impl Turn<'_> {
                 if result > 0 {
                     adopt_at(host, engine.bbcount(), result as u64);
                 }
-                self.done_simply(host, engine, result)
+                // Only the kernel knows the segment's size: an empty write at its end tells replay.
+                let end = host.shared.find(result as u64).map(|map| map.end);
+                self.done(host, engine, result, &mut |builder| match end {
+                    Some(end) => builder.push_write(end, &[]),
+                    None => Ok(()),
+                })
             }
             raw::__NR_shmdt => {
                 let map = host.shared.find(address).copied();

@@ -80,7 +80,13 @@ fn begin(host: &mut Recorder, engine: &mut Guest, state: &mut State, image: &[u8
     let start_wallclock_ns = now[0] * 1_000_000_000 + now[1];
     let executable = read_link(b"/proc/self/exe\0");
     let name = name_of(&executable).to_vec();
-    let own = maps::own();
+    let mut own = maps::own();
+    // What is closed to the guest's instructions is not closed to the guest.
+    for map in &mut own {
+        if let Some(shared) = host.shared.find(map.start) {
+            map.prot = shared.prot;
+        }
+    }
     let first_time = host.shared.is_empty();
     host.parent_uuid = parent_uuid;
     let identity = Identity { uuid: host.uuid, executable: &executable, name: &name, start_wallclock_ns };
@@ -160,7 +166,8 @@ pub fn in_child(host: &mut Recorder, engine: &mut Guest) -> Flow {
         host.events = EventLog::create(state.event_log_bytes)?;
         host.uuid = uuid();
         engine.restart_count_behind_call();
-        engine.flush();
+        engine.forget_shared_pcs();
+        engine.open_code(0, u64::MAX);
         let image = vector::save();
         begin(host, engine, state, &image, parent_uuid)
     })();

@@ -242,10 +242,17 @@ impl ReplayHost {
     /// Marks what a system call read from shared memory; the event only says what it wrote.
     fn apply_call(&mut self, engine: &mut Guest, event: &EventRef<'static>, call: &recording::Syscall, writes: Writes<'static>) {
         let nr = u64::from(call.number);
-        let changed = match self.vm.apply(nr, &call.args, call.result, event.offset()) {
+        let mut changed = match self.vm.apply(nr, &call.args, call.result, event.offset()) {
             Ok(changed) => changed,
             Err(error) => self.refused(engine, error),
         };
+        // The event's first write stands, empty, at the segment's end.
+        if call.number == raw::__NR_shmat
+            && let Some(Ok(end)) = writes.clone().next()
+            && let Err(error) = self.vm.attach(call.result as u64, end.addr, &mut changed)
+        {
+            self.refused(engine, error)
+        }
         for &(start, end) in &changed.ranges {
             engine.discard(start, end);
             self.accesses.forget(start, end);

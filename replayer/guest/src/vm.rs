@@ -112,6 +112,15 @@ impl Vm {
         Ok(())
     }
 
+    /// What shmat did: a segment that ends at `end` is at `start`.
+    pub fn attach(&mut self, start: u64, end: u64, changed: &mut Changed) -> Result<(), Refused> {
+        self.check("shmat", start, end)?;
+        map_zero(start, end, RW)?;
+        self.space.insert(Map { start, end, prot: RW, shared: 1, offset: 0, origin: origin::ANONYMOUS });
+        changed.ranges.push((start, end));
+        Ok(())
+    }
+
     fn unmap(&mut self, start: u64, end: u64, changed: &mut Changed) -> Result<(), Refused> {
         self.check("munmap", start, end)?;
         match sys::munmap(start, end - start) {
