@@ -7,7 +7,7 @@ use std::collections::HashMap;
 use std::sync::atomic::Ordering::{Relaxed, SeqCst};
 
 const PROCESSES: u64 = 3;
-const ROUNDS: u64 = 60_000;
+const ROUNDS: u64 = 250_000;
 /// Word 0: `lock xadd`. 8: `lock cmpxchg`. 16, 24, 32: plain stores and loads. Each in a line of its own, 40 shares one with 32.
 const WORDS: [usize; 6] = [0, 8, 16, 24, 32, 33];
 
@@ -128,9 +128,11 @@ fn assert_no_inversion(true_order: &[Seen]) {
     }
 }
 
-fn concurrent_part(true_order: &[Seen]) -> f64 {
-    let overlaps = true_order.windows(2).filter(|pair| !pair[0].interval.precedes(&pair[1].interval)).count();
-    overlaps as f64 / true_order.len() as f64
+/// How often the word went from one process to another, and how many of those neighbours are concurrent.
+fn hand_overs(true_order: &[Seen]) -> (usize, usize) {
+    let pairs = true_order.windows(2).filter(|pair| pair[0].recording != pair[1].recording);
+    let overlap = |pair: &&[Seen]| !pair[0].interval.precedes(&pair[1].interval);
+    (pairs.clone().count(), pairs.filter(overlap).count())
 }
 
 #[test]
@@ -142,7 +144,8 @@ fn the_claimed_order_is_what_the_values_prove() {
     xadds.sort_by_key(|seen| seen.old);
     assert!(xadds.iter().enumerate().all(|(index, seen)| seen.old == index as u64));
     assert_no_inversion(&xadds);
-    println!("lock xadd: {} accesses, {:.1} % of neighbours concurrent", xadds.len(), 100.0 * concurrent_part(&xadds));
+    let (hand_overs, concurrent) = hand_overs(&xadds);
+    println!("lock xadd: {} accesses, {hand_overs} hand-overs, {concurrent} of them concurrent", xadds.len());
 
     // lock cmpxchg: those that succeeded chain old → new; a failed one saw what it saw in between.
     let by_old: HashMap<u64, &Seen> = words[&8].iter().filter(|seen| seen.old != seen.new).map(|seen| (seen.old, seen)).collect();

@@ -16,8 +16,8 @@ use workload::*;
 const APPENDS: u64 = 2_000_000;
 const ROUNDS: usize = 9;
 /// Short, so that many pass between two disturbances.
-const PAIR_ACCESSES: u64 = 60_000;
-const PAIR_TRIES: usize = 200;
+const PAIR_ACCESSES: u64 = 20_000;
+const PAIR_TRIES: usize = 300;
 /// Recycled all the time, and larger than the caches of a core.
 const RING_BYTES: u64 = 16 << 20;
 
@@ -49,7 +49,7 @@ impl Report {
     }
 
     fn table(&self) -> String {
-        let line = |(key, value, what): &(&str, f64, &str)| format!("{key:<34}{value:>9.2}   {what}\n");
+        let line = |(key, value, what): &(&str, f64, &str)| format!("{key:<36}{value:>9.2}   {what}\n");
         self.0.iter().map(line).collect()
     }
 }
@@ -91,6 +91,8 @@ fn two_processes(report: &mut Report, dir: &Path) {
         (2, Work::Logged(Kind::Write), Lines::Same),
         (2, Work::Bare(Kind::Read), Lines::Same),
         (2, Work::Logged(Kind::Read), Lines::Same),
+        (2, Work::SpacedBare, Lines::Same),
+        (2, Work::SpacedLogged, Lines::Same),
     ];
     let mut times = names.map(|_| Vec::new());
     for _ in 0..PAIR_TRIES {
@@ -100,9 +102,12 @@ fn two_processes(report: &mut Report, dir: &Path) {
             }
         }
     }
-    let [one, two, bare_xadd, logged_xadd, bare_store, logged_store, bare_load, logged_load] = times.map(median);
+    let [one, two, bare_xadd, logged_xadd, bare_store, logged_store, bare_load, logged_load, bare_spaced, logged_spaced] =
+        times.map(median);
     report.add("two_process_scaling", 2.0 * one / two, "throughput of two processes on different lines over that of one");
     report.add("two_process_same_line_ratio", logged_xadd / bare_xadd, "both lock xadd one word, over the same unlogged");
+    let what = "the same with 80 ns of private work after each access";
+    report.add("two_process_same_line_spaced_ratio", logged_spaced / bare_spaced, what);
     report.add("same_line_xadd_ns", logged_xadd, "logged, per access of one process");
     report.add("same_line_xadd_bare_ns", bare_xadd, "");
     report.add("same_line_store_ns", logged_store, "both store to one word");

@@ -163,6 +163,18 @@ fn bare_loop(memory: Shared, kind: Kind, count: u64) {
 pub enum Work {
     Logged(Kind),
     Bare(Kind),
+    /// `lock xadd` with private work after each, as programs have that do something with what they share.
+    SpacedLogged,
+    SpacedBare,
+}
+
+/// A hundred dependent multiplications, about 80 ns.
+#[inline(always)]
+fn private_work(seed: u64) {
+    let mut value = seed | 1;
+    for _ in 0..100 {
+        value = black_box(value.wrapping_mul(0x9e37_79b9_7f4a_7c15));
+    }
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -187,7 +199,10 @@ fn preemptions() -> u64 {
 /// The work in `processes` processes at once: time per access of one process, on average. None if something else disturbed it: a
 /// process lost its core, or they did not run at the same time.
 pub fn pair(dir: &Path, processes: u64, count: u64, work: Work, lines: Lines) -> Option<f64> {
-    let bench = Bench::new(dir, 16 << 20);
+    let mut bench = Bench::new(dir, layout::MIN_SIZE);
+    // The first lap, with its page faults, is measured elsewhere.
+    bench.append(Kind::Write, 10_000);
+    bench.writer.finish();
     let memory = bench.memory;
     let (log, object, sites) = (bench.log, bench.object, bench.sites);
     let epoch = Instant::now();
@@ -203,8 +218,15 @@ pub fn pair(dir: &Path, processes: u64, count: u64, work: Work, lines: Lines) ->
                         access_loop(&mut writer, object, &sites, memory, kind, count, first, mask, &mut bbcount);
                     }
                     Work::Bare(kind) => bare_loop(memory, kind, count),
+                    Work::SpacedLogged => (0..count).for_each(|i| {
+                        access_loop(&mut writer, object, &sites, memory, Kind::ReadWrite, 1, first, mask, &mut bbcount);
+                        private_work(i);
+                    }),
+                    Work::SpacedBare => (0..count).for_each(|i| {
+                        bare_loop(memory, Kind::ReadWrite, 1);
+                        private_work(i);
+                    }),
                 };
-                // The first lap is measured elsewhere.
                 run(count / 2);
                 memory.word(READY).fetch_add(1, AcqRel);
                 while memory.word(GO).load(Relaxed) == 0 {
