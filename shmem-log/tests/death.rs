@@ -56,23 +56,24 @@ fn append_for_ever(w: &mut Writer, o: ObjectIndex, sites: &[SiteIndex; 3], share
 
 /// Checks all records of a recording; the number that there must have been.
 fn check(reader: &Reader, recording: RecordingIndex, who: u64) -> Counts {
-    let mut cursor = reader.cursor();
+    let mut buffer = BlockBuffer::default();
     let mut found = 0;
     let mut next = None;
-    while let Some(access) = cursor.next().unwrap() {
-        if access.recording != recording {
-            continue;
+    for block in reader.blocks().iter().filter(|block| block.recording == recording) {
+        let view = reader.load(block, &mut buffer).unwrap().expect("nobody overwrites it now");
+        for access in view.iter() {
+            let access = access.unwrap();
+            let n = access.sequence;
+            let value = who << 48 | n;
+            assert_eq!((access.bbcount, access.offset), (n, offset(n)));
+            match access.kind {
+                Kind::ReadWrite => assert_eq!((number(access.seen()), number(access.written())), (value, !value)),
+                _ => access.value().chunks(8).for_each(|chunk| assert_eq!(number(chunk), value)),
+            }
+            assert!(next.is_none_or(|next| n >= next), "program order");
+            next = Some(n + 1);
+            found += 1;
         }
-        let n = access.sequence;
-        let value = who << 48 | n;
-        assert_eq!((access.bbcount, access.offset), (n, offset(n)));
-        match access.kind {
-            Kind::ReadWrite => assert_eq!((number(access.seen()), number(access.written())), (value, !value)),
-            _ => access.value().chunks(8).for_each(|chunk| assert_eq!(number(chunk), value)),
-        }
-        assert!(next.is_none_or(|next| n >= next), "program order");
-        next = Some(n + 1);
-        found += 1;
     }
     let counts = reader.counts(recording);
     assert_eq!(counts.committed, found);
