@@ -1,9 +1,9 @@
 //! Blame: the accesses, by any process, that led to the value a recording knows at a time.
-use crate::correlator::Correlator;
+use crate::correlator::View;
 use crate::error::Error;
 use crate::merge::{Backward, Range, Stream, not_after, streams};
 use crate::record::{Record, RecordOrder, order};
-use crate::values::arrange;
+use crate::values::{RowsAre, arrange};
 use recording::Time;
 use shmem_log::{ObjectIndex, RecordingIndex};
 
@@ -100,19 +100,19 @@ pub struct Blame {
 /// Rows, oldest first, each with whether its order remains open; and whether there are more.
 type Found = (Vec<(Record, bool)>, Option<Cut>);
 
-impl Correlator {
-    /// The accesses that led to the value that a recording sees: see `docs/correlation.md`.
-    pub fn blame(&self, query: &BlameQuery) -> Result<Blame, Error> {
+impl View<'_> {
+    /// See [`crate::Correlator::blame`].
+    pub(crate) fn blame(&self, query: &BlameQuery) -> Result<Blame, Error> {
         let lost = self.source.reader.total_counts().lost;
         let empty = |reason| Blame { why_empty: Some(reason), lost, ..Blame::default() };
         let Some(range) = self.range(query.recording, query.time, query.target, query.length)? else {
             return Ok(empty(Reason::NotShared));
         };
-        let mut all = streams(&self.index, range, false);
+        let mut all = streams(self.index, range, false);
         let Some(last) = self.own_last(&mut all, query.recording, query.time)? else {
             return Ok(empty(self.why_never(&all, query.recording)?));
         };
-        let found = if query.writers_only { self.remaining_writers(range, &last)? } else { self.history(range, all, last, query.limit)? };
+        let found = if query.writers_only { self.remaining_writers(range, &last)? } else { self.up_to(range, all, last, query.limit)? };
         let (rows, mut cut) = found;
         let from = rows.len().saturating_sub(query.limit.max(1));
         if from > 0 {
@@ -125,12 +125,12 @@ impl Correlator {
     }
 
     /// At least the `limit` youngest accesses up to `last`, if there are so many.
-    fn history<'a>(&'a self, range: Range, mut all: Vec<Stream<'a>>, last: Record, limit: usize) -> Result<Found, Error> {
+    fn up_to<'a>(&'a self, range: Range, mut all: Vec<Stream<'a>>, last: Record, limit: usize) -> Result<Found, Error> {
         let position = last.position;
-        let up_to = last.clone();
-        let accept = move |record: &Record| record.position != position && not_after(record, &up_to);
+        let bound = last.clone();
+        let accept = move |record: &Record| record.position != position && not_after(record, &bound);
         self.seek_up_to(&mut all, &last)?;
-        let mut backward = Backward::new(&self.source, all, &accept)?;
+        let mut backward = Backward::new(self.source, all, &accept)?;
         let mut youngest_first = vec![last];
         // Values may show of some that they came later than `last`, so ask for a few more.
         let mut wanted = limit.max(1).saturating_add(16);
@@ -143,7 +143,7 @@ impl Correlator {
             }
             let heads = backward.heads();
             let all: Vec<&Record> = heads.iter().chain(youngest_first.iter().rev()).collect();
-            let order = arrange(&all, heads.len(), range, true);
+            let order = arrange(&all, heads.len(), range, RowsAre::AllToTheLast);
             if order.len() < limit && !heads.is_empty() {
                 wanted = wanted.saturating_mul(2);
                 continue;
@@ -153,7 +153,7 @@ impl Correlator {
         }
     }
 
-    fn row(&self, query: &BlameQuery, record: Record, concurrent: bool) -> Row {
+    pub(crate) fn row(&self, query: &BlameQuery, record: Record, concurrent: bool) -> Row {
         Row {
             address: self.address_in(query.recording, query.time, record.object, record.offset),
             own: record.recording == query.recording,
@@ -168,10 +168,10 @@ impl Correlator {
         let mut last: Option<Record> = None;
         for stream in streams.iter_mut().filter(|stream| stream.recording == recording) {
             match time {
-                Moment::At(time) => stream.seek_time(&self.source, time)?,
+                Moment::At(time) => stream.seek_time(self.source, time)?,
                 Moment::End => stream.seek_end(),
             }
-            stream.advance(&self.source, &|_| true)?;
+            stream.advance(self.source, &|_| true)?;
             let found = stream.current.take();
             if found.as_ref().map(|found| found.position) > last.as_ref().map(|last| last.position) {
                 last = found;
@@ -184,8 +184,8 @@ impl Correlator {
     pub(crate) fn seek_up_to(&self, streams: &mut [Stream<'_>], last: &Record) -> Result<(), Error> {
         for stream in streams {
             match last.interval(stream.line) {
-                _ if stream.recording == last.recording => stream.seek_time(&self.source, just_after(last.time))?,
-                Some(interval) => stream.seek_clock(&self.source, interval.end)?,
+                _ if stream.recording == last.recording => stream.seek_time(self.source, just_after(last.time))?,
+                Some(interval) => stream.seek_clock(self.source, interval.end)?,
                 None => stream.seek_end(),
             }
         }
@@ -195,7 +195,7 @@ impl Correlator {
     fn why_never(&self, streams: &[Stream<'_>], recording: RecordingIndex) -> Result<Reason, Error> {
         let mut first: Option<Record> = None;
         for stream in streams.iter().filter(|stream| stream.recording == recording) {
-            let found = stream.first(&self.source)?;
+            let found = stream.first(self.source)?;
             if let Some(found) = found
                 && first.as_ref().is_none_or(|first| found.position < first.position)
             {
@@ -213,9 +213,9 @@ impl Correlator {
     /// The writes up to `last` of which a byte may still be there, oldest first.
     fn remaining_writers(&self, range: Range, last: &Record) -> Result<Found, Error> {
         let accept = |record: &Record| not_after(record, last);
-        let mut all = streams(&self.index, range, true);
+        let mut all = streams(self.index, range, true);
         self.seek_up_to(&mut all, last)?;
-        let mut backward = Backward::new(&self.source, all, &accept)?;
+        let mut backward = Backward::new(self.source, all, &accept)?;
         // Only a write that is known to have come before the last access hides older ones. A byte is settled once such a write is
         // known to be younger than all that are still to come.
         let mut rows: Vec<Record> = Vec::new();
@@ -238,7 +238,7 @@ impl Correlator {
         // The last access takes part, as the last: what it saw tells which write came before it.
         rows.retain(|row| row.position != last.position);
         let all: Vec<&Record> = rows.iter().rev().chain([last]).collect();
-        let order = arrange(&all, 0, range, false);
+        let order = arrange(&all, 0, range, RowsAre::WritesForTheLast);
         let writers = order.into_iter().filter(|(row, _)| all[*row].kind.writes());
         Ok((writers.map(|(row, open)| (all[row].clone(), open)).collect(), None))
     }

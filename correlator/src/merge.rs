@@ -156,18 +156,42 @@ impl<'a> Stream<'a> {
 
     /// The first access to the range that is not before the place where the stream stands, which stays there.
     pub fn following(&self, source: &Source) -> Result<Option<Record>, Error> {
+        self.following_where(source, &|_| true)
+    }
+
+    /// The first such that is accepted.
+    pub fn following_where(&self, source: &Source, accept: &dyn Fn(&Record) -> bool) -> Result<Option<Record>, Error> {
+        Ok(self.following_entry(source, accept)?.map(|(_, _, record)| record))
+    }
+
+    fn following_entry(&self, source: &Source, accept: &dyn Fn(&Record) -> bool) -> Result<Option<(usize, usize, Record)>, Error> {
         let (mut at, mut entry) = (self.list.saturating_sub(1), self.entry);
+        let written = if self.writes_only { self.mask } else { 0 };
         while let Some(list) = self.lists.get(at) {
-            let written = if self.writes_only { self.mask } else { 0 };
             while let Some(found) = list.first_from(entry, self.mask, written) {
-                if let Some(record) = list.record(source, found)?.filter(|record| self.range.touches(record)) {
-                    return Ok(Some(record));
+                if let Some(record) = list.record(source, found)?
+                    && self.range.touches(&record)
+                    && accept(&record)
+                {
+                    return Ok(Some((at + 1, found + 1, record)));
                 }
                 entry = found + 1;
             }
             (at, entry) = (at + 1, 0);
         }
         Ok(None)
+    }
+
+    /// Moves forward over the next access to the range and returns it.
+    pub fn forward(&mut self, source: &Source) -> Result<Option<Record>, Error> {
+        let Some((list, entry, record)) = self.following_entry(source, &|_| true)? else { return Ok(None) };
+        self.set(list, entry);
+        Ok(Some(record))
+    }
+
+    /// Before the first entry.
+    pub fn seek_start(&mut self) {
+        self.set(0, 0);
     }
 
     /// The very first access to the range, wherever the stream stands.
@@ -230,6 +254,12 @@ impl<'a, 'f> Backward<'a, 'f> {
             };
             !mine.precedes(&other)
         })
+    }
+
+    /// Where on a line's clock the last of what is still to come ends.
+    pub fn latest_end(&self, line: u64) -> Option<u64> {
+        let heads = self.streams.iter().filter(|stream| stream.line == line).filter_map(|stream| stream.current.as_ref());
+        heads.filter_map(|head| Some(head.interval(line)?.end)).max()
     }
 
     /// The youngest that each recording has left on each line; none at the end.

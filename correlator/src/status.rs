@@ -1,6 +1,6 @@
 //! What a debugger shows beside a value in shared memory.
 use crate::blame::{Moment, Target};
-use crate::correlator::Correlator;
+use crate::correlator::View;
 use crate::error::Error;
 use crate::merge::streams;
 use crate::record::{Record, RecordOrder, order};
@@ -20,32 +20,34 @@ pub enum SharedStatus {
     Stale { accessed: Time, by: Box<Record> },
 }
 
-impl Correlator {
-    /// Whether what a recording knows of some memory at a time may be out of date.
-    ///
-    /// It is if another recording wrote there after this recording's last access before that time, and did not do so only
-    /// after its next access. Times of different recordings cannot be compared, so that between these two accesses it stays open
-    /// whether the write came before or after the very moment asked about.
-    pub fn shared_status(&self, recording: RecordingIndex, time: Moment, target: Target, length: u64) -> Result<SharedStatus, Error> {
+impl View<'_> {
+    /// See [`crate::Correlator::shared_status`].
+    pub(crate) fn shared_status(
+        &self,
+        recording: RecordingIndex,
+        time: Moment,
+        target: Target,
+        length: u64,
+    ) -> Result<SharedStatus, Error> {
         let Some(range) = self.range(recording, time, target, length)? else { return Ok(SharedStatus::NotShared) };
-        let mut all = streams(&self.index, range, false);
+        let mut all = streams(self.index, range, false);
         let Some(last) = self.own_last(&mut all, recording, time)? else { return Ok(SharedStatus::NeverAccessed) };
-        let mut writes = streams(&self.index, range, true);
+        let mut writes = streams(self.index, range, true);
         let mut stale: Option<Record> = None;
         for stream in writes.iter_mut().filter(|stream| stream.recording != recording) {
             // On this line: the own next access bounds what may have come before the moment asked about.
             let mut next = None;
             for own in all.iter_mut().filter(|own| own.recording == recording && own.line == stream.line) {
                 if let Moment::At(time) = time {
-                    own.seek_time(&self.source, time)?;
-                    next = own.following(&self.source)?;
+                    own.seek_time(self.source, time)?;
+                    next = own.following(self.source)?;
                 }
             }
             match next.as_ref().and_then(|next| next.interval(stream.line)) {
-                Some(interval) => stream.seek_clock(&self.source, interval.end)?,
+                Some(interval) => stream.seek_clock(self.source, interval.end)?,
                 None => stream.seek_end(),
             }
-            stream.advance(&self.source, &|_| true)?;
+            stream.advance(self.source, &|_| true)?;
             let Some(write) = stream.current.take() else { continue };
             let is_later = match order(&last, &write) {
                 RecordOrder::Before => true,

@@ -132,6 +132,17 @@ fn contended(rows: &[&Record]) -> Vec<bool> {
     flags
 }
 
+/// What is known of the rows that are not there; it bounds what may be concluded from values.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum RowsAre {
+    /// None is missing but older ones.
+    AllToTheEnd,
+    /// Nor any that may have come before the last row.
+    AllToTheLast,
+    /// Writes that the last row cannot have seen are missing.
+    WritesForTheLast,
+}
+
 #[derive(Clone, Copy, PartialEq)]
 enum State {
     Waiting,
@@ -179,13 +190,13 @@ impl Sorter<'_> {
 
 /// Puts rows, oldest first, into the order that values decide, where nothing that is known for certain is against it.
 ///
-/// The first `hidden` rows only help to decide. The youngest row is the one that the others lead up to: it stays the last, and rows
-/// that came after it are dropped. If the rows are not complete but for what may have been there when that one happened, `complete` is
-/// false, and no other row's values count. Gives the rows by number, each with whether the log leaves open how it is ordered to another
-/// one that it conflicts with.
-pub(crate) fn arrange(all: &[&Record], hidden: usize, range: Range, complete: bool) -> Vec<(usize, bool)> {
+/// The first `hidden` rows only help to decide. Unless they are a whole history, the youngest row is the one that the others lead up to: it
+/// stays the last, and rows that came after it are dropped. Gives the rows by number, each with whether the log leaves open how it is
+/// ordered to another one that it conflicts with.
+pub(crate) fn arrange(all: &[&Record], hidden: usize, range: Range, rows_are: RowsAre) -> Vec<(usize, bool)> {
     let mut rows = Rows { contended: contended(all), rows: all, range, decided: FxHashSet::default() };
-    let youngest = all.len().wrapping_sub(1);
+    let whole = rows_are == RowsAre::AllToTheEnd;
+    let youngest = if whole { usize::MAX } else { all.len().wrapping_sub(1) };
     // Accesses behind the youngest row are not here, so a read that may have seen one of those decides nothing.
     let ends_before_youngest = |row: usize| {
         all[row]
@@ -194,7 +205,14 @@ pub(crate) fn arrange(all: &[&Record], hidden: usize, range: Range, complete: bo
             .filter(|span| range.lines().contains(&span.line))
             .all(|span| all[youngest].interval(span.line).is_some_and(|last| span.interval.end <= last.end))
     };
-    let counts = |row: &usize| all[*row].kind.reads() && (*row == youngest || complete && ends_before_youngest(*row));
+    let counts = |row: &usize| {
+        all[*row].kind.reads()
+            && match rows_are {
+                RowsAre::AllToTheEnd => true,
+                RowsAre::AllToTheLast => *row == youngest || ends_before_youngest(*row),
+                RowsAre::WritesForTheLast => *row == youngest,
+            }
+    };
     let reads: Vec<usize> = rows.contended().filter(counts).collect();
     for read in reads {
         rows.decide(read);
@@ -218,7 +236,7 @@ pub(crate) fn arrange(all: &[&Record], hidden: usize, range: Range, complete: bo
         sorter.emit(row, 0);
     }
     let mut sequence = sorter.sequence;
-    sequence.extend(youngest.checked_add(1).map(|_| youngest));
+    sequence.extend((youngest < all.len()).then_some(youngest));
     let open = |a: usize, b: usize| {
         a != b
             && rows.conflict(a, b)

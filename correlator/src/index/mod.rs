@@ -20,12 +20,17 @@
 //! I1. Within a list, places grow. I2. A place is only believed once its record was read and touches the line it is listed under.
 mod build;
 mod column;
+mod file;
 mod segment;
 
 use crate::error::Error;
-use crate::source::Source;
+use crate::source::{Block, Source};
+use column::Backing;
 use rustc_hash::FxHashSet;
 use shmem_log::BlockInfo;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
 
 pub(crate) use build::words;
 pub(crate) use segment::{ListRef, Segment, line_key};
@@ -62,18 +67,72 @@ pub(crate) struct Index {
     pub segments: Vec<Segment>,
 }
 
+/// An index and the file that keeps it.
+#[derive(Debug, Default)]
+pub(crate) struct Kept {
+    pub index: Index,
+    /// None if it is not to be kept.
+    path: Option<PathBuf>,
+    backing: Option<Arc<Backing>>,
+}
+
+impl Kept {
+    /// Takes what the file has, adds what the log has beyond that, and writes the file anew if that is worth it.
+    pub fn open(source: &Source, cache: bool, progress: Progress<'_>) -> Result<Kept, Error> {
+        let path = cache.then(|| file::path_of(source.path()));
+        let loaded = path.as_deref().and_then(|path| file::load(path, identity(source)));
+        let (index, backing) = loaded.map_or((Index::default(), None), |(index, backing)| (index, Some(backing)));
+        let mut kept = Kept { index, path, backing };
+        kept.update(source, progress)?;
+        Ok(kept)
+    }
+
+    /// The same for a new snapshot of the log.
+    pub fn update(&mut self, source: &Source, progress: Progress<'_>) -> Result<(), Error> {
+        let before = self.index.entries();
+        let added = self.index.update(source, progress)?;
+        if let Some(path) = &self.path
+            && added > before / 4
+        {
+            // Whether it could be written is of no importance: see the file's I3.
+            let _ = file::save(&self.index, path, identity(source));
+        }
+        Ok(())
+    }
+
+    /// Whether the file turned out not to be what was written.
+    pub fn is_broken(&self) -> bool {
+        self.backing.as_ref().is_some_and(|backing| backing.broken.load(Relaxed))
+    }
+
+    /// Builds all of it again.
+    pub fn rebuild(&mut self, source: &Source) -> Result<(), Error> {
+        self.index = Index::default();
+        self.backing = None;
+        self.update(source, &|_, _| {})
+    }
+}
+
+fn identity(source: &Source) -> file::Identity {
+    file::Identity { uuid: source.reader.uuid(), size: source.reader.layout().size }
+}
+
 impl Index {
     /// Adds what the log's snapshot has and this index has not; drops what was overwritten.
     ///
     /// Blocks that may still grow are in a segment of their own at the end, which is built again each time. A recording has one such
     /// block at most, its youngest; so segments stay in program order for each recording.
-    pub fn update(&mut self, source: &Source, progress: Progress<'_>) -> Result<(), Error> {
+    ///
+    /// Gives the number of entries added to segments that stay.
+    fn update(&mut self, source: &Source, progress: Progress<'_>) -> Result<usize, Error> {
         let infos = source.reader.blocks();
-        let is_there = |ticket: u64| infos.binary_search_by_key(&ticket, |info| info.ticket).is_ok();
+        let is_there = |block: &Block| {
+            let at = infos.binary_search_by_key(&block.ticket, |info| info.ticket);
+            at.is_ok_and(|at| infos[at].records == block.records && infos[at].recording.get() == u32::from(block.recording))
+        };
         self.segments.retain_mut(|segment| {
             let blocks = segment.blocks.len();
-            let gone = segment.blocks.iter().filter(|block| !is_there(block.ticket)).count();
-            segment.blocks.iter_mut().filter(|block| !is_there(block.ticket)).for_each(|block| block.records = 0);
+            let gone = segment.blocks.iter_mut().filter(|block| !is_there(block)).map(|block| block.records = 0).count();
             segment.complete && gone < blocks
         });
         // Many small segments make queries slow: build those at the end again, as one.
@@ -86,13 +145,18 @@ impl Index {
         let (released, open): (Vec<_>, Vec<_>) = new.partition(|info| info.released);
         let total: u64 = released.iter().chain(&open).map(|info| u64::from(info.records)).sum();
         let mut done = 0;
+        let kept = self.segments.len();
         for blocks in split(&released).chain(split(&open)) {
             let report = |now: u64| progress(done + now, total);
             self.segments.push(build::build(source, blocks, &report)?);
             done += blocks.iter().map(|info| u64::from(info.records)).sum::<u64>();
         }
         progress(total, total);
-        Ok(())
+        Ok(self.segments[kept..].iter().filter(|segment| segment.complete).map(Segment::len).sum())
+    }
+
+    fn entries(&self) -> usize {
+        self.segments.iter().map(Segment::len).sum()
     }
 
     pub fn skipped(&self) -> Skipped {

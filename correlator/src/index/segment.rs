@@ -93,6 +93,11 @@ impl<'a> ListRef<'a> {
         self.segment.place.get(self.first + at)
     }
 
+    /// How many of its accesses write.
+    pub fn writes(&self) -> u64 {
+        (0..self.len).map(|at| u64::from(self.segment.written.get(self.first + at) != 0)).sum()
+    }
+
     /// The block that an entry lies in.
     pub fn block(&self, at: usize) -> Option<&'a Block> {
         self.segment.blocks.get((self.place(at) >> SLOT_BITS) as usize)

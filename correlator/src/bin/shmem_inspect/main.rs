@@ -1,1 +1,187 @@
-fn main() {}
+//! `shmem-inspect`: an access log, looked at without a debugger.
+//!
+//! One command is one module. All print a table for people, or with `--json` a value (or a value a line) for programs.
+mod blame;
+mod dump;
+mod export;
+mod hot;
+mod info;
+mod output;
+mod parse;
+mod races;
+mod timeline;
+mod verify;
+
+use anyhow::{Context as _, Result, bail};
+use clap::{CommandFactory, Parser, Subcommand};
+use correlator::{Correlator, Discovery, Options, RecordingIndex, Symbols};
+use shmem_log::Reader;
+use std::io::{self, Write};
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+/// Look into the access log of processes that share memory: who accessed what, when, and in which order.
+///
+/// If the recordings lie in the log's directory, program counters are shown as function, file and line.
+#[derive(Parser)]
+#[command(name = "shmem-inspect", version, subcommand_precedence_over_arg = true)]
+#[command(after_help = "Examples:\n  \
+    shmem-inspect log.shmem                           what is in it\n  \
+    shmem-inspect log.shmem blame 0x7f61b0794118      which processes accessed this address, and from which line\n  \
+    shmem-inspect log.shmem blame 1+0x118 --writers   who wrote what is still there, 0x118 bytes into object 1\n  \
+    shmem-inspect log.shmem dump --kind write --follow\n  \
+    shmem-inspect log.shmem timeline -o timeline.html")]
+struct Arguments {
+    /// The log (.shmem), or a recording (.undo) that wrote to one in the same directory
+    #[arg(value_name = "LOG")]
+    log: Option<PathBuf>,
+    /// Print JSON
+    #[arg(long, global = true)]
+    json: bool,
+    /// Neither read nor write the index beside the log
+    #[arg(long, global = true)]
+    no_cache: bool,
+    #[command(subcommand)]
+    command: Option<Command>,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// Show recordings, objects, how full the log is and what it lost (the default)
+    Info,
+    /// List accesses by their place in the log
+    Dump(dump::Arguments),
+    /// Show which accesses led to the value at an address
+    Blame(blame::Arguments),
+    /// Show the most contended cache lines, and where fields of different owners share one
+    Hot(hot::Arguments),
+    /// Show conflicting accesses that no order protects
+    Races(races::Arguments),
+    /// Write a web page that shows objects over time
+    Timeline(timeline::Arguments),
+    /// Write all accesses as CSV or JSON lines
+    Export(export::Arguments),
+    /// Check all that the log says
+    Verify,
+    /// Print completions for a shell
+    #[command(hide = true)]
+    Completions { shell: clap_complete::Shell },
+    /// Write man pages into a directory
+    #[command(hide = true)]
+    Man { directory: PathBuf },
+}
+
+/// What the commands work on.
+pub struct Session {
+    pub discovery: Discovery,
+    pub log: PathBuf,
+    pub json: bool,
+    no_cache: bool,
+    /// The recording that was given instead of the log.
+    pub loaded: Option<RecordingIndex>,
+}
+
+impl Session {
+    fn open(path: PathBuf, json: bool, no_cache: bool) -> Result<Session> {
+        let is_recording = path.extension().is_some_and(|extension| extension == "undo");
+        let discovery = Discovery::from_file(&path)?;
+        for warning in &discovery.warnings {
+            eprintln!("shmem-inspect: note: {warning}");
+        }
+        let log = discovery.log.clone().context("there is no access log")?;
+        let loaded = discovery.inferior(1).filter(|_| is_recording).map(|found| found.index);
+        Ok(Session { discovery, log, json, no_cache, loaded })
+    }
+
+    /// The log without an index.
+    pub fn reader(&self) -> Result<Reader> {
+        Ok(Reader::open(&self.log)?)
+    }
+
+    /// The log with its index; shows progress if that takes long and somebody watches.
+    pub fn correlator(&self) -> Result<Correlator> {
+        let bar = indicatif::ProgressBar::new(0).with_message("indexing");
+        let style = indicatif::ProgressStyle::with_template("{msg} {wide_bar} {human_pos} of {human_len} accesses");
+        bar.set_style(style.unwrap_or_else(|_| indicatif::ProgressStyle::default_bar()));
+        let progress = |done: u64, all: u64| {
+            bar.set_length(all);
+            bar.set_position(done);
+        };
+        let correlator = Correlator::open_with(&self.log, Options { progress: &progress, cache: !self.no_cache })?;
+        bar.finish_and_clear();
+        let skipped = correlator.skipped();
+        if skipped.records > 0 || skipped.blocks > 0 {
+            let first = skipped.first.unwrap_or_default();
+            eprintln!(
+                "shmem-inspect: warning: {} records and the rest of {} blocks cannot be read and are left out; the first: {first}",
+                skipped.records, skipped.blocks
+            );
+        }
+        Ok(correlator)
+    }
+
+    pub fn symbols(&self) -> Symbols {
+        Symbols::new(&self.discovery)
+    }
+}
+
+fn main() -> ExitCode {
+    match run() {
+        Ok(true) => ExitCode::SUCCESS,
+        Ok(false) => ExitCode::FAILURE,
+        // Whoever read the output has seen enough.
+        Err(error) if is_broken_pipe(&error) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("shmem-inspect: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn is_broken_pipe(error: &anyhow::Error) -> bool {
+    error.chain().any(|cause| cause.downcast_ref::<io::Error>().is_some_and(|error| error.kind() == io::ErrorKind::BrokenPipe))
+}
+
+/// Commands may stand before or after the log.
+fn arguments() -> Vec<std::ffi::OsString> {
+    let mut all: Vec<_> = std::env::args_os().collect();
+    let is_file =
+        |argument: &std::ffi::OsString| argument.to_string_lossy().ends_with(".shmem") || argument.to_string_lossy().ends_with(".undo");
+    let is_command = |argument: &std::ffi::OsString| Arguments::command().get_subcommands().any(|known| argument == known.get_name());
+    if all.len() > 2 && is_command(&all[1]) && is_file(&all[2]) {
+        all.swap(1, 2);
+    }
+    all
+}
+
+/// False if all went well and the answer is that something is wrong.
+fn run() -> Result<bool> {
+    let arguments = Arguments::parse_from(arguments());
+    let out = &mut io::stdout().lock();
+    match &arguments.command {
+        Some(Command::Completions { shell }) => {
+            clap_complete::generate(*shell, &mut Arguments::command(), "shmem-inspect", out);
+            return Ok(true);
+        }
+        Some(Command::Man { directory }) => {
+            clap_mangen::generate_to(Arguments::command(), directory).with_context(|| format!("{}: cannot write", directory.display()))?;
+            return Ok(true);
+        }
+        _ => {}
+    }
+    let Some(log) = arguments.log else { bail!("which log? See shmem-inspect --help") };
+    let session = Session::open(log, arguments.json, arguments.no_cache)?;
+    match arguments.command.unwrap_or(Command::Info) {
+        Command::Info => info::run(&session, out)?,
+        Command::Dump(arguments) => dump::run(&session, &arguments, out)?,
+        Command::Blame(arguments) => blame::run(&session, &arguments, out)?,
+        Command::Hot(arguments) => hot::run(&session, &arguments, out)?,
+        Command::Races(arguments) => races::run(&session, &arguments, out)?,
+        Command::Timeline(arguments) => timeline::run(&session, &arguments)?,
+        Command::Export(arguments) => export::run(&session, &arguments, out)?,
+        Command::Verify => return verify::run(&session, out),
+        Command::Completions { .. } | Command::Man { .. } => {}
+    }
+    out.flush()?;
+    Ok(true)
+}
