@@ -12,7 +12,7 @@ struct Entry {
     time: Time,
 }
 
-/// The event log in memory, with where each event begins.
+/// The event log in memory, with where each event begins that happened to the program.
 pub struct EventList {
     log: Mmap,
     entries: Vec<Entry>,
@@ -28,22 +28,24 @@ impl EventList {
         let log = unsafe { Mmap::map(file) }.map_err(|error| bad(format!("cannot be mapped: {error}")))?;
         let mut entries: Vec<Entry> = Vec::new();
         let mut end = None;
+        let mut last = Time { bbcount: 0, pc: 0 };
         for (index, event) in Events::new(&log).enumerate() {
             let event = event.map_err(|error| bad(format!("event {index}: {error}")))?;
             event.check().map_err(|error| bad(format!("event {index}: {error}")))?;
             let time = event.time();
-            if let Some(last) = entries.last()
-                && time < last.time
-            {
-                return Err(bad(format!("event {index} at {time} stands behind one at {}", last.time)));
+            if time < last {
+                return Err(bad(format!("event {index} at {time} stands behind one at {last}")));
             }
             if end.is_some() {
                 return Err(bad(format!("event {index} at {time} stands behind the end of history")));
             }
-            if event.kind() == Some(EventKind::End) {
-                end = Some(time);
+            match event.kind() {
+                Some(EventKind::End) => end = Some(time),
+                // Notes between recorder and replay; nothing happened to the program.
+                Some(EventKind::SitesAdded | EventKind::MemoryHash) => {}
+                _ => entries.push(Entry { offset: event.offset(), time }),
             }
-            entries.push(Entry { offset: event.offset(), time });
+            last = time;
         }
         let end = end.ok_or_else(|| bad(format!("no END among {} events", entries.len())))?;
         Ok(Self { log, entries, end })
@@ -110,9 +112,39 @@ fn describe(event: &EventRef<'_>) -> Event {
 }
 
 /// A system call's name; numbers that have none are shown as such.
+/// The recording library's functions are calls with numbers that the kernel does not have, from this one on.
+const API_FIRST: u32 = 0x0e00_0000;
+
+/// Their names, by number.
+const API: [&str; 20] = [
+    "undolr_start",
+    "undolr_stop",
+    "undolr_save",
+    "undolr_save_async",
+    "undolr_poll_saving_complete",
+    "undolr_poll_saving_progress",
+    "undolr_get_select_descriptor",
+    "undolr_discard",
+    "undolr_save_on_termination",
+    "undolr_save_on_termination_cancel",
+    "undolr_event_log_size_get",
+    "undolr_event_log_size_set",
+    "undolr_include_symbol_files",
+    "undolr_shmem_log_filename_set",
+    "undolr_shmem_log_filename_get",
+    "undolr_shmem_log_size_set",
+    "undolr_shmem_log_size_get",
+    "undolr_recording_stop",
+    "undolr_recording_stop_and_save",
+    "undolr_recording_start",
+];
+
 pub fn syscall_name(number: u32) -> String {
     match syscalls::Sysno::new(number as usize) {
         Some(known) => known.name().into(),
-        None => format!("syscall_{number:#x}"),
+        None => number
+            .checked_sub(API_FIRST)
+            .and_then(|index| API.get(index as usize))
+            .map_or_else(|| format!("syscall_{number:#x}"), |name| (*name).into()),
     }
 }
