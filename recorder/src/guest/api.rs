@@ -227,14 +227,14 @@ pub fn while_recording(host: &mut Recorder, engine: &mut Guest, number: u64, arg
         }
         Ok(())
     });
+    let full = fits.is_err().then(|| host.log_full(engine));
     let context = engine.context();
     context.gpr[reg::RAX] = result as u64;
     context.rip += length;
     context.gpr[reg::RCX] = context.rip;
     context.gpr[reg::R11] = context.rflags;
-    if fits.is_err() {
-        engine.count_transfer();
-        return host.log_full(engine);
+    if let Some(flow) = full {
+        return flow;
     }
     if !stops {
         return Flow::Continue;

@@ -88,17 +88,14 @@ impl Turn<'_> {
         let header = host.header(engine);
         let body = Body::Syscall(Syscall { number: self.number as u32, result, args: self.args });
         let fits = host.events.append(&header, &body, writes).is_ok();
+        let flow = if fits { Flow::Continue } else { host.log_full(engine) };
         let context = engine.context();
         context.gpr[reg::RAX] = result as u64;
         context.rip += self.length;
         context.gpr[reg::RCX] = context.rip;
         context.gpr[reg::R11] = context.rflags;
-        if !fits {
-            engine.count_transfer();
-            return host.log_full(engine);
-        }
         host.signals.remind(engine);
-        Flow::Continue
+        flow
     }
 
     fn done_simply(&self, host: &mut Recorder, engine: &mut Guest, result: i64) -> Flow {
@@ -378,6 +375,8 @@ impl Turn<'_> {
                     borrowed::publish(engine);
                 }
                 end::finish(host, engine, EndReason::Exited, status, format_args!(""));
+                // The kernel walks the list of robust mutexes, which may lie in shared memory.
+                host.shared.release();
                 end::dismiss_snapshot();
                 sys::exit_group(status)
             }

@@ -55,7 +55,10 @@ pub fn finish(host: &mut Recorder, engine: &mut Guest, reason: EndReason, status
     if host.events.is_muted() {
         return;
     }
-    hash_memory(host, engine);
+    if reason != EndReason::LogFull {
+        // What did not fit has happened to memory already.
+        hash_memory(host, engine);
+    }
     note(host, engine, reason, status, text);
     let control = control();
     let header = host.header(engine);

@@ -7,6 +7,9 @@ use recording::{Body, EventBuilder, EventHeader, Full};
 
 use super::control::control;
 
+/// Kept free for what ends a recording and for signals, which cannot be undone when they do not fit.
+const RESERVE: u64 = 32 << 10;
+
 #[derive(Debug)]
 pub struct EventLog {
     used: u64,
@@ -19,6 +22,7 @@ impl EventLog {
     /// Maps an empty log of `capacity` bytes in place of any earlier one.
     pub fn create(capacity: u64) -> Result<Self, i64> {
         let flags = raw::MAP_SHARED | raw::MAP_ANONYMOUS | raw::MAP_NORESERVE | raw::MAP_FIXED;
+        let capacity = capacity.max(2 * RESERVE);
         let got = sys::mmap(arena::EVENT_LOG, capacity, raw::PROT_READ | raw::PROT_WRITE, flags, -1, 0);
         if got != arena::EVENT_LOG as i64 {
             return Err(got);
@@ -45,9 +49,14 @@ impl EventLog {
         if self.muted {
             return Ok(());
         }
+        let reserve = if matches!(body, Body::Signal(_) | Body::MemoryHash(_) | Body::End(_)) { 0 } else { RESERVE };
+        if self.used + reserve >= self.capacity {
+            return Err(Full { needed_bytes: reserve, available_bytes: self.capacity - self.used });
+        }
         // SAFETY: the log is mapped with `capacity` bytes; only this process writes to it and holds no other reference into it.
-        let tail =
-            unsafe { core::slice::from_raw_parts_mut((arena::EVENT_LOG + self.used) as *mut u8, (self.capacity - self.used) as usize) };
+        let tail = unsafe {
+            core::slice::from_raw_parts_mut((arena::EVENT_LOG + self.used) as *mut u8, (self.capacity - self.used - reserve) as usize)
+        };
         let mut builder = EventBuilder::begin(tail, header, body)?;
         writes(&mut builder)?;
         self.used += builder.finish() as u64;

@@ -147,7 +147,7 @@ pub fn enter_handler(host: &mut Recorder, engine: &mut Guest, queued: &Queued, a
     siginfo.copy_from_slice(queued.info.map(u64::to_le_bytes).as_flattened());
     let body = Body::Signal(Signal { number: queued.signal as u32, action: SignalAction::Handler, siginfo: &siginfo, registers });
     let fits = host.events.append(&header, &body, |builder| builder.push_write(frame_at, &frame)).is_ok();
-    if fits { Flow::Continue } else { host.log_full(engine) }
+    if fits { Flow::Continue } else { end::stop_unsupported(host, engine, format_args!("the event log is full")) }
 }
 
 /// The vector state as it stands in a signal frame.
@@ -186,8 +186,8 @@ pub fn sigreturn(host: &mut Recorder, engine: &mut Guest, args: &[u64; 6]) -> Fl
     host.signals.set_mask(word(296));
     let body = Body::Syscall(Syscall { number: raw::__NR_rt_sigreturn, result, args: *args });
     if !host.event(&header, &body) {
-        engine.count_transfer();
-        return host.log_full(engine);
+        // The reserve is for a few of these; a log that is full has ended the recording long before.
+        return end::stop_unsupported(host, engine, format_args!("the event log is full"));
     }
     host.signals.remind(engine);
     Flow::Continue

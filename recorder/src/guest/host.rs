@@ -91,10 +91,10 @@ impl Recorder {
         !self.overflow && self.events.append(header, body, |_| Ok(())).is_ok()
     }
 
+    /// The event that happens now does not fit: history ends just before it. The context must still be what it was then.
     pub fn log_full(&mut self, engine: &mut Guest) -> Flow {
-        let pc = engine.context().rip;
         end::finish(self, engine, EndReason::LogFull, 0, format_args!("the event log is full"));
-        super::message::report(format_args!("the event log is full at {pc:#x}; the program goes on unrecorded"));
+        end::say(engine, format_args!("the event log is full"));
         end::detach(self);
         end::dismiss_snapshot();
         Flow::Leave
@@ -272,15 +272,18 @@ impl Host for Recorder {
 
     fn nondeterministic(&mut self, engine: &mut Guest, what: Nondeterministic, operand: (usize, usize), length: u64) -> Flow {
         let header = self.header(engine);
+        let before = engine.context().rflags;
+        let (values, instruction) = perform(what, operand, engine.context());
+        let rflags = core::mem::replace(&mut engine.context().rflags, before);
+        let body = Body::Nondet(Nondet { instruction, registers: values, rflags });
+        let flow = if self.event(&header, &body) { Flow::Continue } else { self.log_full(engine) };
         let context = engine.context();
-        let (values, instruction) = perform(what, operand, context);
         for (register, value) in values.iter() {
             context.gpr[register as usize] = value;
         }
-        let rflags = context.rflags;
+        context.rflags = rflags;
         context.rip += length;
-        let body = Body::Nondet(Nondet { instruction, registers: values, rflags });
-        if self.event(&header, &body) { Flow::Continue } else { self.log_full(engine) }
+        flow
     }
 
     fn shared_before(&mut self, engine: &mut Guest, site: &Site, address: u64) -> Before {
