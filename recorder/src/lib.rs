@@ -6,6 +6,8 @@
 #[cfg(target_os = "none")]
 extern crate alloc;
 
+#[cfg(not(target_os = "none"))]
+pub mod executable;
 pub mod launch;
 pub mod syscalls;
 

@@ -11,6 +11,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use anyhow::{Context, Result, bail, ensure};
 use clap::{Parser, ValueEnum};
+use recorder::executable;
 use recorder::launch::{PREFIX, Variable};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -60,7 +61,7 @@ struct Arguments {
     #[arg(short, long)]
     quiet: bool,
     /// The program and its arguments
-    #[arg(required = true, trailing_var_arg = true, allow_hyphen_values = true, value_name = "PROGRAM")]
+    #[arg(required = true, trailing_var_arg = true, value_name = "PROGRAM")]
     program: Vec<OsString>,
 }
 
@@ -118,6 +119,9 @@ fn main() -> ExitCode {
 fn run(arguments: &Arguments) -> Result<std::convert::Infallible> {
     let library = library()?;
     let program = &arguments.program[0];
+    if let Some(path) = executable::find(Path::new(program)) {
+        executable::check(&path).with_context(|| format!("cannot record {}", path.display()))?;
+    }
     let file = match &arguments.recording_file {
         Some(file) => file.clone(),
         None => default_name(program)?,
