@@ -44,7 +44,7 @@ pub struct BlameQuery {
 
 impl BlameQuery {
     /// How many rows suit people.
-    pub const DEFAULT_LIMIT: usize = 100;
+    pub const DEFAULT_LIMIT: usize = 40;
 
     pub fn new(recording: RecordingIndex, time: Moment, target: Target, length: u64) -> BlameQuery {
         BlameQuery { recording, time, target, length, writers_only: false, limit: BlameQuery::DEFAULT_LIMIT }
@@ -103,7 +103,7 @@ type Found = (Vec<(Record, bool)>, Option<Cut>);
 impl View<'_> {
     /// See [`crate::Correlator::blame`].
     pub(crate) fn blame(&self, query: &BlameQuery) -> Result<Blame, Error> {
-        let lost = self.source.reader.total_counts().lost;
+        let lost = self.source.lost();
         let empty = |reason| Blame { why_empty: Some(reason), lost, ..Blame::default() };
         let Some(range) = self.range(query.recording, query.time, query.target, query.length)? else {
             return Ok(empty(Reason::NotShared));
@@ -112,7 +112,8 @@ impl View<'_> {
         let Some(last) = self.own_last(&mut all, query.recording, query.time)? else {
             return Ok(empty(self.why_never(&all, query.recording)?));
         };
-        let found = if query.writers_only { self.remaining_writers(range, &last)? } else { self.up_to(range, all, last, query.limit)? };
+        let found =
+            if query.writers_only { self.remaining_writers(range, query.time, &last)? } else { self.up_to(range, all, last, query.limit)? };
         let (rows, mut cut) = found;
         let from = rows.len().saturating_sub(query.limit.max(1));
         if from > 0 {
@@ -133,7 +134,7 @@ impl View<'_> {
         let mut backward = Backward::new(self.source, all, &accept)?;
         let mut youngest_first = vec![last];
         // Values may show of some that they came later than `last`, so ask for a few more.
-        let mut wanted = limit.max(1).saturating_add(16);
+        let mut wanted = limit.max(1).saturating_add(8);
         loop {
             while youngest_first.len() < wanted {
                 match backward.next()? {
@@ -173,6 +174,7 @@ impl View<'_> {
             }
             stream.advance(self.source, &|_| true)?;
             let found = stream.current.take();
+            stream.step_back_over(found.is_some());
             if found.as_ref().map(|found| found.position) > last.as_ref().map(|last| last.position) {
                 last = found;
             }
@@ -180,11 +182,11 @@ impl View<'_> {
         Ok(last)
     }
 
-    /// Puts the streams where accesses begin that may have led up to `last`.
+    /// Puts the streams where accesses begin that may have led up to `last`, which [`View::own_last`] has just found in them.
     pub(crate) fn seek_up_to(&self, streams: &mut [Stream<'_>], last: &Record) -> Result<(), Error> {
         for stream in streams {
             match last.interval(stream.line) {
-                _ if stream.recording == last.recording => stream.seek_time(self.source, just_after(last.time))?,
+                _ if stream.recording == last.recording => {}
                 Some(interval) => stream.seek_clock(self.source, interval.end)?,
                 None => stream.seek_end(),
             }
@@ -202,7 +204,7 @@ impl View<'_> {
                 first = Some(found);
             }
         }
-        let lost = self.source.reader.counts(recording).lost;
+        let lost = self.source.counts(recording).lost;
         Ok(match first {
             _ if lost > 0 => Reason::Overwritten { lost },
             Some(first) => Reason::NotYet { first: first.time },
@@ -211,9 +213,10 @@ impl View<'_> {
     }
 
     /// The writes up to `last` of which a byte may still be there, oldest first.
-    fn remaining_writers(&self, range: Range, last: &Record) -> Result<Found, Error> {
+    fn remaining_writers(&self, range: Range, time: Moment, last: &Record) -> Result<Found, Error> {
         let accept = |record: &Record| not_after(record, last);
         let mut all = streams(self.index, range, true);
+        self.own_last(&mut all, last.recording, time)?;
         self.seek_up_to(&mut all, last)?;
         let mut backward = Backward::new(self.source, all, &accept)?;
         // Only a write that is known to have come before the last access hides older ones. A byte is settled once such a write is
@@ -242,9 +245,4 @@ impl View<'_> {
         let writers = order.into_iter().filter(|(row, _)| all[*row].kind.writes());
         Ok((writers.map(|(row, open)| (all[row].clone(), open)).collect(), None))
     }
-}
-
-/// The time from which on an access at `time` has happened.
-pub(crate) fn just_after(time: Time) -> Time {
-    Time { bbcount: time.bbcount, pc: time.pc.saturating_add(1) }
 }

@@ -96,12 +96,20 @@ impl<'a> Stream<'a> {
         self.set(self.lists.len(), entry);
     }
 
+    /// Back to behind the entry that [`Stream::advance`] has just found, if it did.
+    pub fn step_back_over(&mut self, found: bool) {
+        self.entry += usize::from(found);
+    }
+
     /// Behind the last entry before a time of its recording.
     pub fn seek_time(&mut self, source: &Source, time: Time) -> Result<(), Error> {
         self.seek(|list| {
             list.partition(source, 0..list.len, |block, record| {
                 if block.bb_base > time.bbcount {
                     return Ok(false);
+                }
+                if block.bb_end < time.bbcount {
+                    return Ok(true);
                 }
                 Ok(record()?.is_none_or(|record| record.time < time))
             })

@@ -125,7 +125,7 @@ impl View<'_> {
 
     /// See [`crate::Correlator::history`].
     pub(crate) fn history(&self, object: ObjectIndex, offset: u64, length: u64, limit: usize) -> Result<Blame, Error> {
-        let lost = self.source.reader.total_counts().lost;
+        let lost = self.source.lost();
         if self.source.reader.object(object).is_none() || length == 0 {
             return Ok(Blame { why_empty: Some(Reason::NotShared), lost, ..Blame::default() });
         }

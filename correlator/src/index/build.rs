@@ -68,7 +68,8 @@ impl Numbers {
 
 /// Builds a segment of these blocks; those that were overwritten since the snapshot are left out.
 pub(super) fn build(source: &Source, infos: &[BlockInfo], progress: &(dyn Fn(u64) + Sync)) -> Result<Segment, Error> {
-    let tasks = rayon::current_num_threads().clamp(1, 64);
+    // More tasks than threads, so that one that is late does not hold up all.
+    let tasks = (rayon::current_num_threads() * 4).clamp(1, 64);
     let size = infos.len().div_ceil(tasks).max(1);
     let done = AtomicU64::new(0);
     let scan = |(number, infos): (usize, &[BlockInfo])| scan(source, infos, number * size, &done, progress);
@@ -155,6 +156,7 @@ pub(super) fn build(source: &Source, infos: &[BlockInfo], progress: &(dyn Fn(u64
     segment.fence_written = Column::Whole(summary.1);
     segment.touched = Column::Whole(touched);
     segment.written = Column::Whole(written);
+    segment.bound_blocks();
     Ok(segment)
 }
 
@@ -178,25 +180,29 @@ fn scan(source: &Source, infos: &[BlockInfo], first: usize, done: &AtomicU64, pr
     for (index, info) in infos.iter().enumerate() {
         source.load(info.ticket, &mut bytes, &mut header)?;
         let used = word(&header, BLK_USED as usize) as u32;
-        let mut block = Block {
+        part.blocks.push(Block {
             ticket: info.ticket,
             records: info.records,
             recording: info.recording.get() as u16,
             bb_base: word(&header, BLK_BB_BASE as usize),
+            bb_end: u64::MAX,
             tsc_first: info.tsc_first,
             tsc_last: info.tsc_last.unwrap_or(0),
             slots: used.min(SLOTS_PER_BLOCK as u32),
             first_mark: part.marks.len() as u32,
-        };
-        if source.confirm([info.ticket])? {
-            scan_block(source, info, (first + index) as u32, &bytes, used, &mut part, &mut numbers);
-        } else {
-            block.records = 0;
-        }
-        part.blocks.push(block);
+        });
+        scan_block(source, info, (first + index) as u32, &bytes, used, &mut part, &mut numbers);
         if index % 64 == 63 {
             let records = infos[index - 63..=index].iter().map(|info| u64::from(info.records)).sum::<u64>();
             progress(done.fetch_add(records, Relaxed) + records);
+        }
+    }
+    // A block that was overwritten meanwhile may have shown anything; without records, nothing in it is looked at any more.
+    if !source.confirm(infos.iter().map(|info| info.ticket))? {
+        for block in &mut part.blocks {
+            if !source.is_current(block.ticket)? {
+                block.records = 0;
+            }
         }
     }
     Ok(part)

@@ -189,6 +189,7 @@ impl<'a> Input<'a> {
         let block = |bytes: &[u8]| Block {
             ticket: u64::get(&bytes[..8]),
             bb_base: u64::get(&bytes[8..16]),
+            bb_end: u64::MAX,
             tsc_first: u64::get(&bytes[16..24]),
             tsc_last: u64::get(&bytes[24..32]),
             records: u32::get(&bytes[32..36]),
@@ -203,7 +204,7 @@ impl<'a> Input<'a> {
         let count = self.count()?;
         let marks: Vec<Mark> = self.take(count.checked_mul(24)?)?.chunks_exact(24).map(mark).collect();
         let lists = self.count()?;
-        let segment = Segment {
+        let mut segment = Segment {
             blocks,
             marks,
             complete: true,
@@ -219,6 +220,7 @@ impl<'a> Input<'a> {
             fence_touched: self.column()?,
             fence_written: self.column()?,
         };
+        segment.bound_blocks();
         Some(segment)
     }
 

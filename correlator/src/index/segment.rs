@@ -4,6 +4,7 @@ use super::column::Column;
 use crate::error::Error;
 use crate::record::Record;
 use crate::source::{Block, Mark, Source};
+use rustc_hash::FxHashMap;
 use shmem_log::layout::SLOTS_PER_BLOCK;
 use shmem_log::{ObjectIndex, RecordingIndex};
 
@@ -47,6 +48,14 @@ pub(crate) struct ListRef<'a> {
 }
 
 impl Segment {
+    /// Fills in of each block where the next one of its recording starts.
+    pub fn bound_blocks(&mut self) {
+        let mut next: FxHashMap<u16, u64> = FxHashMap::default();
+        for block in self.blocks.iter_mut().rev() {
+            block.bb_end = next.insert(block.recording, block.bb_base).unwrap_or(u64::MAX);
+        }
+    }
+
     /// Entries.
     pub fn len(&self) -> usize {
         self.place.len()

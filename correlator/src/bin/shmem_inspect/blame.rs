@@ -27,7 +27,7 @@ pub struct Arguments {
     #[arg(short, long)]
     writers: bool,
     /// Rows, the youngest; 0 for all
-    #[arg(short = 'n', long, default_value = "100", value_parser = parse::number)]
+    #[arg(short = 'n', long, default_value = "40", value_parser = parse::number)]
     limit: u64,
 }
 
