@@ -143,10 +143,8 @@ fn host_programs(workspace: &Workspace) -> Result<Vec<Staged>> {
     cargo.args(["build", "--quiet", "--release"]).current_dir(&workspace.root);
     let mut staged = Vec::new();
     for program in PROGRAMS {
-        let Some(package) = workspace.packages.iter().find(|package| package.bins.iter().any(|bin| bin == program)) else {
-            eprintln!("xtask: no crate has a program {program} yet: left out");
-            continue;
-        };
+        let package = workspace.packages.iter().find(|package| package.bins.iter().any(|bin| bin == program));
+        let package = package.with_context(|| format!("no crate has a program {program}"))?;
         cargo.args(["-p", &package.name, "--bin", program]);
         staged.push((workspace.target.join("release").join(program), Path::new("bin").join(program), EXECUTABLE));
     }

@@ -4,6 +4,7 @@
 //! |---|---|
 //! | check | formatting, lints and the promises of the architecture page ([`crate::check`]) |
 //! | unit | the tests of every crate but `tests` |
+//! | loom | the models of the access log's algorithms, the fast ones |
 //! | e2e | the build, then the crate `tests`: real programs recorded, replayed and debugged with gdb |
 //!
 //! The tests of the crate `tests` find what was built in the directory that `UNDO_STAGE` names.
@@ -26,6 +27,7 @@ use crate::workspace::{Workspace, cargo, shown};
 pub enum Layer {
     Check,
     Unit,
+    Loom,
     E2e,
 }
 
@@ -71,6 +73,7 @@ impl Layer {
         match self {
             Layer::Check => return Ok(run_checks(workspace)),
             Layer::Unit => tests.args(["--workspace", "--exclude", "tests"]),
+            Layer::Loom => return Ok(Tally { passed: crate::loom::run(&[])?, failed: 0 }),
             Layer::E2e => {
                 run_build(workspace)?;
                 tests.env("UNDO_STAGE", workspace.stage()).args(["-p", "tests"])

@@ -4,7 +4,8 @@
 use anyhow::{Context, Result, bail, ensure};
 use std::process::Command;
 
-pub fn run(args: &[String]) -> Result<()> {
+/// Returns how many models passed.
+pub fn run(args: &[String]) -> Result<usize> {
     let mut slow = false;
     for argument in args {
         match argument.as_str() {
@@ -33,5 +34,5 @@ pub fn run(args: &[String]) -> Result<()> {
     }
     ensure!(passed > 0, "no loom model ran:\n{text}");
     println!("{passed} loom models passed{}", if left_out > 0 { format!(", {left_out} slow ones left out") } else { String::new() });
-    Ok(())
+    Ok(passed)
 }

@@ -2,11 +2,13 @@
 //!
 //! Each command is one module; this file only names them.
 
+mod bench_log;
 mod build;
 mod check;
 mod demo;
 mod install;
 mod layers;
+mod loom;
 mod workspace;
 
 use std::process::ExitCode;
@@ -40,8 +42,25 @@ enum Command {
         /// Only tests whose names contain this
         filter: Option<String>,
     },
+    /// Check the models of the access log's algorithms in every interleaving
+    Loom {
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+        arguments: Vec<String>,
+    },
+    /// Measure, against something to compare with, in the same run
+    Bench {
+        what: Bench,
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+        arguments: Vec<String>,
+    },
     /// What CI runs: all tests
     Ci,
+}
+
+#[derive(Clone, Copy, clap::ValueEnum)]
+enum Bench {
+    /// The cost of an append to the access log
+    Log,
 }
 
 fn main() -> ExitCode {
@@ -67,6 +86,8 @@ fn run(command: Command) -> Result<()> {
             Ok(())
         }
         Command::Test { layer, filter } => layers::run_layers(&workspace, layer, filter.as_deref()),
+        Command::Loom { arguments } => loom::run(&arguments).map(|_| ()),
+        Command::Bench { what: Bench::Log, arguments } => bench_log::run(&arguments),
         Command::Ci => layers::run_layers(&workspace, None, None),
     }
 }
