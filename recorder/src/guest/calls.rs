@@ -46,6 +46,8 @@ struct KernelAccess {
     kind: Kind,
     token: WideToken,
     scratch: Vec<LineTicks>,
+    /// What was there before the call.
+    seen: Vec<u8>,
 }
 
 pub fn system_call(host: &mut Recorder, engine: &mut Guest, length: u64) -> Flow {
@@ -146,7 +148,9 @@ impl Turn<'_> {
                     let mut scratch = Vec::new();
                     scratch.resize(Writer::lines(offset, length), LineTicks::default());
                     let token = log.begin_wide(kind, object, offset, length, &mut scratch);
-                    accesses.push(KernelAccess { map: *map, address: pointer.range.addr, length, kind, token, scratch });
+                    let mut seen = alloc::vec![0; if kind.reads() { length as usize } else { 0 }];
+                    read_guest(map.to_alias(pointer.range.addr), &mut seen);
+                    accesses.push(KernelAccess { map: *map, address: pointer.range.addr, length, kind, token, scratch, seen });
                 }
             });
             if let Some(log) = log {
@@ -216,7 +220,8 @@ impl Turn<'_> {
             }
             let mut bytes = alloc::vec![0; moved as usize];
             read_guest(access.map.to_alias(access.address), &mut bytes);
-            log.commit_wide(access.token, &mut access.scratch, Origin::Pc { pc, by_kernel: true }, bbcount, &bytes, &bytes);
+            let seen = &access.seen[..access.seen.len().min(bytes.len())];
+            log.commit_wide(access.token, &mut access.scratch, Origin::Pc { pc, by_kernel: true }, bbcount, seen, &bytes);
         }
     }
 
