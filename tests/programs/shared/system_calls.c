@@ -1,5 +1,4 @@
 // The kernel reads and writes shared memory for the program: read, write, vectors, messages, futexes, structures, strings, poll.
-//@ fails with family: what a call reads before it writes there is logged as it was afterwards
 #include "../program.h"
 #include <linux/futex.h>
 #include <poll.h>
