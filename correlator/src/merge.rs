@@ -270,6 +270,11 @@ impl<'a, 'f> Backward<'a, 'f> {
         heads.filter_map(|head| Some(head.interval(line)?.end)).max()
     }
 
+    /// What is the next of each recording on each line.
+    pub fn next_ones(&self) -> impl Iterator<Item = &Record> {
+        self.streams.iter().filter_map(|stream| stream.current.as_ref())
+    }
+
     /// The youngest that each recording has left on each line; none at the end.
     pub fn heads(&self) -> Vec<Record> {
         let mut heads: Vec<Record> = self.streams.iter().filter_map(|stream| stream.current.clone()).collect();

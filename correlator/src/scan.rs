@@ -194,13 +194,23 @@ impl View<'_> {
                 // Reads that wait for what explains them: which of their bytes in the line are still to be explained, and the youngest
                 // access known to be before them.
                 let mut waiting: VecDeque<Waiting> = VecDeque::new();
+                // The younger ones that what is still to come may overlap.
+                let line = range.offset / LINE_BYTES;
+                let mut younger: VecDeque<Record> = VecDeque::new();
                 while let Some(record) = backward.next()? {
+                    if let Some(end) = record.interval(line).map(|interval| interval.end).max(backward.latest_end(line)) {
+                        younger.retain(|younger| younger.interval(line).is_some_and(|interval| interval.start <= end));
+                    }
                     let (mut kept, mut done) = (VecDeque::new(), Vec::new());
                     for mut read in waiting.drain(..) {
-                        match read.meet(&record, range.offset) {
-                            _ if read.open == 0 => {}
-                            true => done.push(read),
-                            false => kept.push_back(read),
+                        read.meet(&record, range.offset);
+                        if read.open == 0 {
+                            continue;
+                        }
+                        if backward.next_ones().all(|next| read.hidden_from(next) & read.open == read.open) {
+                            done.push(read);
+                        } else {
+                            kept.push_back(read);
                         }
                     }
                     waiting = kept;
@@ -210,8 +220,16 @@ impl View<'_> {
                     }
                     if record.kind.reads() {
                         let open = byte_mask(&record, range.offset);
-                        waiting.push_back(Waiting { read: record.clone(), open, unexplained: 0, after: None, settled: Vec::new() });
+                        let mut read = Waiting { read: record.clone(), open, unexplained: 0, after: None, settled: Vec::new() };
+                        for other in younger.iter().filter(|other| order(other, &record) != RecordOrder::After) {
+                            read.meet(other, range.offset);
+                        }
+                        if read.open != 0 {
+                            waiting.push_back(read);
+                        }
                     }
+                    younger.push_front(record);
+                    younger.truncate(WINDOW);
                     while waiting.len() > WINDOW {
                         waiting.pop_front();
                     }
@@ -240,16 +258,15 @@ struct Waiting {
 }
 
 impl Waiting {
-    /// Takes note of an older access (or one at the same time). True once all is settled.
-    fn meet(&mut self, other: &Record, base: u64) -> bool {
-        let common = byte_mask(other, base) & self.open;
-        if common == 0 {
-            return false;
-        }
-        // Bytes that another, later one has settled for certain.
-        let hidden =
-            self.settled.iter().filter(|(settled, _)| order(other, settled) == RecordOrder::Before).fold(0, |all, (_, bytes)| all | bytes);
-        let common_before = common & !hidden;
+    /// Bytes that are settled by an access that this one came before.
+    fn hidden_from(&self, other: &Record) -> u64 {
+        let later = self.settled.iter().filter(|(settled, _)| order(other, settled) == RecordOrder::Before);
+        later.fold(0, |all, (_, bytes)| all | bytes)
+    }
+
+    /// Takes note of an older access, or one at the same time.
+    fn meet(&mut self, other: &Record, base: u64) {
+        let common_before = byte_mask(other, base) & self.open & !self.hidden_from(other);
         let mut explained = 0;
         for bit in bits(common_before) {
             let offset = base + u64::from(bit);
@@ -267,8 +284,6 @@ impl Waiting {
                 self.after.get_or_insert_with(|| other.clone());
             }
         }
-        // Settled and hidden from everything older that comes now.
-        hidden & self.open == self.open && self.open != 0
     }
 
     /// The runs of bytes that nothing explained.

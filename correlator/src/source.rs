@@ -356,8 +356,8 @@ fn around(block: &Block, marks: &[Mark], slot: u32) -> (u64, u64) {
     if to_slot <= from_slot || to_tsc <= from_tsc {
         return (base, from_tsc);
     }
-    let part = u128::from(to_tsc - from_tsc) * u128::from(slot.saturating_sub(from_slot));
-    (base, from_tsc + (part / u128::from(to_slot - from_slot)) as u64)
+    let part = f64::from(slot.saturating_sub(from_slot)) / f64::from(to_slot - from_slot);
+    (base, from_tsc + ((to_tsc - from_tsc) as f64 * part) as u64)
 }
 
 /// Calls `each` with the records of a block, marks included: up to slot `used` if the block is complete, else until `records`
@@ -365,8 +365,12 @@ fn around(block: &Block, marks: &[Mark], slot: u32) -> (u64, u64) {
 pub(crate) fn walk(bytes: &[u8], used: Option<u32>, records: u32, mut each: impl FnMut(Raw)) -> Result<(), u32> {
     let limit = used.unwrap_or(SLOTS_PER_BLOCK as u32).min(SLOTS_PER_BLOCK as u32);
     let (mut slot, mut seen) = (0, 0);
-    while slot < limit && (used.is_some() || seen < records) {
+    while slot < limit {
         let raw = Raw::at(bytes, slot);
+        // What was appended since is not looked at, but for a mark, which tells the time of those before it.
+        if seen >= records && used.is_none() && (raw.commit == 0 || raw.shape() != SHAPE_MARK) {
+            break;
+        }
         if raw.commit == 0 {
             return Err(slot);
         }
