@@ -19,7 +19,7 @@ use super::{Index, Skipped};
 use crate::source::{Block, Mark};
 use std::fs::File;
 use std::io::{self, BufWriter, Write};
-use std::os::unix::fs::FileExt;
+use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -57,7 +57,8 @@ pub(crate) fn save(index: &Index, path: &Path, identity: Identity) -> io::Result
 }
 
 fn write(segments: &[&Segment], path: &Path, identity: Identity) -> io::Result<()> {
-    let file = File::options().write(true).create_new(true).open(path)?;
+    // Like the log: what a program does to its memory is its owner's business.
+    let file = File::options().write(true).create_new(true).mode(0o600).open(path)?;
     let mut tables = Vec::new();
     tables.extend(identity.uuid);
     identity.size.put(&mut tables);
