@@ -2,6 +2,7 @@
 //!
 //! Each command is one module; this file only names them.
 
+mod bench_correlate;
 mod bench_log;
 mod build;
 mod check;
@@ -61,6 +62,8 @@ enum Command {
 enum Bench {
     /// The cost of an append to the access log
     Log,
+    /// Building the index over the access log, and asking it
+    Correlate,
 }
 
 fn main() -> ExitCode {
@@ -88,6 +91,7 @@ fn run(command: Command) -> Result<()> {
         Command::Test { layer, filter } => layers::run_layers(&workspace, layer, filter.as_deref()),
         Command::Loom { arguments } => loom::run(&arguments).map(|_| ()),
         Command::Bench { what: Bench::Log, arguments } => bench_log::run(&arguments),
+        Command::Bench { what: Bench::Correlate, arguments } => bench_correlate::run(&arguments),
         Command::Ci => layers::run_layers(&workspace, None, None),
     }
 }
