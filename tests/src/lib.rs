@@ -23,6 +23,7 @@ mod diff;
 mod directory;
 pub mod oracle;
 pub mod pool;
+pub mod random;
 pub mod run;
 pub mod stage;
 
