@@ -573,10 +573,7 @@ impl<H: Host> Engine<H> {
     fn watched(&mut self, exit: Exit, site: u32, next: u64) -> u64 {
         let site = self.sites[site as usize];
         self.settle(exit.counter, i64::from(exit.unsettled));
-        let (address, length) = match site.form {
-            crate::site::Form::Explicit => (site.address(self.context()), site.size),
-            _ => (0, 0),
-        };
+        let (address, length) = if site.is_alone() { (site.address(self.context()), site.size) } else { (0, 0) };
         let bbcount = self.bbcount();
         let flow = self.with_host(|host, engine| host.stopped(engine, Stopped::Watch { address, length }));
         let moved = self.context().rip != exit.pc || self.bbcount() != bbcount || self.step == Step::Wanted || self.passing;

@@ -19,6 +19,8 @@ pub fn effect(instruction: &Instruction) -> Effect {
     let kills = match instruction.mnemonic() {
         // A count of zero leaves the flags as they were.
         Shl | Shr | Sar | Rol | Ror | Rcl | Rcr | Shld | Shrd => 0,
+        // What the manual leaves undefined these leave as it was.
+        Imul | Mul | Bt | Bts | Btr | Btc | Bsf | Bsr => instruction.rflags_modified() & !instruction.rflags_undefined() & STATUS,
         _ if instruction.has_rep_prefix() || instruction.has_repne_prefix() => 0,
         _ => instruction.rflags_modified() & STATUS,
     };

@@ -76,7 +76,9 @@ impl Site {
             }
         }
         let kind = kind?;
-        let single = info.used_memory().iter().filter(|memory| merge(None, memory.access()).is_some()).count() == 1;
+        // The other operand of push and pop is the stack, which is taken to be private.
+        let stack_too = matches!(instruction.mnemonic(), Mnemonic::Push | Mnemonic::Pop);
+        let single = stack_too || info.used_memory().iter().filter(|memory| merge(None, memory.access()).is_some()).count() == 1;
         let wide = size == 0 || size > 64;
         let bit_offset = matches!(instruction.mnemonic(), Mnemonic::Bt | Mnemonic::Bts | Mnemonic::Btr | Mnemonic::Btc)
             && instruction.op1_kind() == OpKind::Register;
@@ -133,9 +135,21 @@ impl Site {
     /// The address that the explicit operand names, with the registers in `context`.
     pub fn address(&self, context: &Context) -> u64 {
         let index = (0..self.instruction.op_count()).find(|&index| self.instruction.op_kind(index) == OpKind::Memory);
+        // pop computes its operand's address with the stack pointer that it leaves behind.
+        let moved = if self.instruction.mnemonic() == Mnemonic::Pop && self.instruction.memory_base() == Register::RSP { 8 } else { 0 };
         index
             .and_then(|index| self.instruction.virtual_address(index, 0, |register, _, _| Some(register_value(context, register))))
-            .unwrap_or(0)
+            .map_or(0, |address| address.wrapping_add(moved))
+    }
+
+    /// Whether the operand that [`Self::address`] gives is all the memory it touches.
+    pub fn is_alone(&self) -> bool {
+        self.form == Form::Explicit && !matches!(self.instruction.mnemonic(), Mnemonic::Push | Mnemonic::Pop)
+    }
+
+    /// A jump or call through a pointer in memory, as the read that it does.
+    pub fn of_pointer(instruction: &Instruction) -> Self {
+        Self { kind: Kind::Read, form: Form::Explicit, size: 8, ..Self::of_state(instruction) }
     }
 }
 

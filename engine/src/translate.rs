@@ -202,10 +202,7 @@ impl Translator<'_> {
     }
 
     fn plain(&mut self, insn: &Insn) {
-        let instrumented = match &self.style.sites {
-            SiteMode::Redirect(is_site) => is_site(insn.pc()),
-            SiteMode::Announce(is_site) => is_site(insn.pc()),
-        };
+        let instrumented = self.is_site(insn.pc());
         if (instrumented || self.style.watch.is_some())
             && let Some(site) = Site::analyse(&insn.instruction, self.factory)
         {
@@ -304,11 +301,8 @@ impl Translator<'_> {
                 self.leave(exit);
             }
             Form::Explicit => {
-                let exit = self.exit(ExitKind::SharedBefore { site: number, body: 0 }, insn.pc());
-                let before = self.exits.len();
-                self.leave(exit);
+                self.before_site(number, insn.pc());
                 let body = self.asm.here();
-                self.exits[before].kind = ExitKind::SharedBefore { site: number, body };
                 let scratch = self.scratch(&insn.instruction);
                 self.asm.store(offset::SPILL_RCX, scratch);
                 self.asm.load(scratch, offset::ACCESS_ADDRESS);
@@ -327,12 +321,23 @@ impl Translator<'_> {
     }
 
     fn announce(&mut self, number: u32, insn: &Insn) {
-        let exit = self.exit(ExitKind::SharedBefore { site: number, body: 0 }, insn.pc());
+        self.before_site(number, insn.pc());
+        self.row(insn.pc(), Spill::None);
+        self.copy(insn);
+    }
+
+    /// The exit in front of a shared site; its body follows.
+    fn before_site(&mut self, number: u32, pc: u64) {
+        let exit = self.exit(ExitKind::SharedBefore { site: number, body: 0 }, pc);
         let before = self.exits.len();
         self.leave(exit);
         self.exits[before].kind = ExitKind::SharedBefore { site: number, body: self.asm.here() };
-        self.row(insn.pc(), Spill::None);
-        self.copy(insn);
+    }
+
+    fn is_site(&self, pc: u64) -> bool {
+        match &self.style.sites {
+            SiteMode::Redirect(is_site) | SiteMode::Announce(is_site) => is_site(pc),
+        }
     }
 
     /// An exit before the coming instruction if the watch filter has a mark for the address it touches.
@@ -380,7 +385,7 @@ impl Translator<'_> {
             self.asm.raw(&[0x48, 0x8d, 0x4c, 0x24, 0xf8]); // lea rcx, [rsp - 8]
             return true;
         }
-        if site.form != Form::Explicit || instruction.segment_prefix() == Register::FS {
+        if !site.is_alone() || instruction.segment_prefix() == Register::FS {
             return false;
         }
         if instruction.is_ip_rel_memory_operand() {
@@ -471,10 +476,22 @@ impl Translator<'_> {
     fn indirect(&mut self, insn: &Insn, call: bool) {
         let instruction = &insn.instruction;
         self.watch_branch(insn);
+        let shared = instruction.op_count() == 1 && instruction.op0_kind() == OpKind::Memory && self.is_site(insn.pc());
+        if shared {
+            let number = self.style.first_site + self.sites.len() as u32;
+            self.sites.push(Site::of_pointer(instruction));
+            self.row(insn.pc(), Spill::None);
+            self.before_site(number, insn.pc());
+        }
         self.asm.store(offset::SPILL_RCX, reg::RCX);
         self.asm.store(offset::SPILL_RAX, reg::RAX);
         self.row(insn.pc(), Spill::RcxRax);
-        self.load_target(instruction);
+        if shared && matches!(self.style.sites, SiteMode::Redirect(_)) {
+            self.asm.load(reg::RCX, offset::ACCESS_ADDRESS);
+            self.asm.raw(&[0x48, 0x8b, 0x09]); // mov rcx, [rcx]
+        } else {
+            self.load_target(instruction);
+        }
         if call {
             self.push_return_address(insn);
         }

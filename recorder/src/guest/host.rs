@@ -364,7 +364,11 @@ impl Host for Recorder {
 
     fn fault(&mut self, engine: &mut Guest, fault: &FaultInfo) -> Flow {
         let pc = engine.context().rip;
-        if fault.signal == raw::SIGSEGV as i32 && self.shared.find(fault.address).is_some() && engine.add_shared_pc(pc) {
+        if fault.signal == raw::SIGSEGV as i32 && self.shared.find(fault.address).is_some() {
+            if !engine.add_shared_pc(pc) {
+                // Its translation has come here again: there is no rule for the operand that lies in shared memory.
+                return end::stop_unsupported(self, engine, format_args!("an instruction of this kind on shared memory"));
+            }
             let header = self.header(engine);
             let fits = self.event(&header, &Body::SitesAdded { pc });
             return if fits { Flow::Continue } else { self.log_full(engine) };
