@@ -1,5 +1,4 @@
 // Function pointers in shared memory, called directly from there.
-//@ fails: a jump or call through shared memory ends the program
 #include "../program.h"
 
 struct shared
