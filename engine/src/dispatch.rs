@@ -43,8 +43,6 @@ const EXACT_UNITS_MAX: usize = 4096;
 pub struct Options {
     /// Accesses at shared sites are redirected by the host; else they are only announced.
     pub redirect_sites: bool,
-    /// Translate single blocks only. Slower; shows that times do not depend on how code is cut.
-    pub single_blocks: bool,
 }
 
 /// Why [`Host::stopped`] is called.
@@ -680,7 +678,7 @@ impl<H: Host> Engine<H> {
         }
         let serves = |pc: u64| (self.cache.regions[region].serves(pc) || region == 0) && !self.guard.is_volatile(pc);
         let is_breakpoint = |at: u64| instructions != 1 && self.breakpoints.contains(&at);
-        let (max_transfers, max_instructions) = if linked && !self.options.single_blocks { Limits::TRACE } else { (1, Limits::TRACE.1) };
+        let (max_transfers, max_instructions) = if linked { Limits::TRACE } else { (1, Limits::TRACE.1) };
         let limits = Limits {
             max_transfers,
             max_instructions: max_instructions.min(instructions),

@@ -192,6 +192,9 @@ fn an_event_log_that_is_full_ends_the_recording_only() {
     assert_eq!((outcome.ended, outcome.stdout.len()), (Ended::Exit(0), 3_000_000));
     assert!(text(&outcome.stderr).contains("event log is full"), "{}", text(&outcome.stderr));
     assert_eq!(place.open("a.undo").meta().end_reason, EndReason::LogFull);
+    // The history ends before the call whose outcome did not fit, and replays up to there.
+    let verdict = place.run("undo-replay", &["verify", "a.undo"]);
+    assert_eq!(verdict.ended, Ended::Exit(0), "{}", text(&verdict.stdout));
 }
 
 #[test]

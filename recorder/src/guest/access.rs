@@ -3,7 +3,6 @@
 use core::ffi::CStr;
 
 use engine::{SiteKind, arena, sys, sys::raw};
-use recording::EndReason;
 use shmem_log::{
     Kind, LineTicks, Log, MappingInfo, ObjectIndex, ObjectInfo, Origin, RecordingEnd, RecordingIndex, RecordingInfo, SiteIndex, Token,
     WideToken, Writer,
@@ -132,7 +131,7 @@ impl AccessLog {
         self.writer.note_time(bbcount);
     }
 
-    pub fn end(&mut self, _reason: EndReason, _status: i32, bbcount: u64) {
+    pub fn end(&mut self, bbcount: u64) {
         self.writer.finish();
         let now = sys::clock_gettime(raw::CLOCK_REALTIME);
         self.log.set_recording_ended(self.recording, &RecordingEnd { bbcount, wallclock_ns: now[0] * 1_000_000_000 + now[1] });

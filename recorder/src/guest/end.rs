@@ -67,7 +67,7 @@ pub fn finish(host: &mut Recorder, engine: &mut Guest, reason: EndReason, status
     // A log without room for its end event is complete without it: the end is in the metadata as well.
     let _ = host.events.append(&header, &body, |_| Ok(()));
     if let Some(log) = &mut host.log {
-        log.end(reason, status, engine.bbcount());
+        log.end(engine.bbcount());
     }
     let Ok(state) = state::get() else { return };
     let failed = status != 0 || reason == EndReason::Signalled;

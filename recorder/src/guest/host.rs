@@ -40,7 +40,6 @@ pub struct Recorder {
     pub writable_code: WritableCode,
     pub fs_base: u64,
     pub uuid: [u8; 16],
-    pub parent_uuid: [u8; 16],
     pending: Option<Pending>,
     /// An event was lost: the log is full.
     overflow: bool,
@@ -56,19 +55,7 @@ impl Recorder {
         fs_base: u64,
         uuid: [u8; 16],
     ) -> Self {
-        Self {
-            events,
-            shared,
-            log,
-            signals,
-            vdso,
-            writable_code: WritableCode::default(),
-            fs_base,
-            uuid,
-            parent_uuid: [0; 16],
-            pending: None,
-            overflow: false,
-        }
+        Self { events, shared, log, signals, vdso, writable_code: WritableCode::default(), fs_base, uuid, pending: None, overflow: false }
     }
 
     pub fn registers(&self, engine: &mut Guest) -> Registers {

@@ -53,7 +53,7 @@ fn prepare(state: &mut State) -> Result<Box<Guest>, i64> {
         // SAFETY: the engine of an earlier recording, which has ended: nothing of it runs any more.
         unsafe { &mut *state.engine }.release_regions();
     }
-    let mut engine = Engine::new(host, Options { redirect_sites: true, single_blocks: false });
+    let mut engine = Engine::new(host, Options { redirect_sites: true });
     if !engine.add_region(arena::FAR_CODE, arena::FAR_CODE_SIZE) {
         end::detach(engine.host());
         return Err(error(sys::errno::ENOMEM));
@@ -88,7 +88,6 @@ fn begin(host: &mut Recorder, engine: &mut Guest, state: &mut State, image: &[u8
         }
     }
     let first_time = host.shared.is_empty();
-    host.parent_uuid = parent_uuid;
     let identity = Identity { uuid: host.uuid, executable: &executable, name: &name, start_wallclock_ns };
     host.log = match host.log.take() {
         Some(log) => AccessLog::register(log.log(), &identity),

@@ -200,7 +200,7 @@ fn map_guest(mapping: &Mapping) {
 
 fn run(plan: Mapped, host: ReplayHost) -> ! {
     let head = plan.head();
-    let mut engine = Engine::new(host, Options { redirect_sites: false, single_blocks: false });
+    let mut engine = Engine::new(host, Options { redirect_sites: false });
     engine.add_region(arena::FAR_CODE, arena::FAR_CODE_SIZE);
     for &[base, size] in plan.regions() {
         if !engine.add_region(base, size) {
