@@ -10,11 +10,14 @@
 //!     `Watch`): those return into the unit at once.
 //! E3. A stop set for time T is met exactly: far from it traces run and a budget is dealt; near it exact units run.
 
+mod exits;
+mod units;
+
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 
 use hashbrown::{HashMap, HashSet};
-use iced_x86::{Decoder, Encoder, InstructionInfoFactory, Mnemonic};
+use iced_x86::{Decoder, Encoder, InstructionInfoFactory};
 
 use crate::arena;
 use crate::cache::Cache;
@@ -24,20 +27,16 @@ use crate::fault::FaultInfo;
 use crate::flags::{self, Liveness};
 use crate::gate;
 use crate::guard::CodeGuard;
-use crate::host::{After, Before, Flow, Host};
+use crate::host::{Flow, Host};
 use crate::indirect;
 use crate::memory;
 use crate::site::Site;
-use crate::trace::{self, Fetcher, Limits};
-use crate::translate::{self, SiteMode, Style};
-use crate::unit::{Exit, ExitKind, Spill, Unit};
-use crate::vector;
+use crate::trace::Fetcher;
+use crate::unit::{Exit, Unit};
 use crate::watch::{self, Wanted};
 
 /// A unit never needs more code bytes than this.
 const UNIT_BYTES_MAX: u64 = 32 << 10;
-/// Exact units kept before they are thrown away together.
-const EXACT_UNITS_MAX: usize = 4096;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Options {
@@ -318,45 +317,6 @@ impl<H: Host> Engine<H> {
         opened
     }
 
-    /// Throws all translations away.
-    pub fn flush(&mut self) {
-        self.generation += 1;
-        self.units.clear();
-        self.by_pc.clear();
-        self.exact.clear();
-        self.exits.clear();
-        self.sites.clear();
-        self.source_pages.clear();
-        self.cache.clear();
-        if let Some(region) = self.cache.regions.first() {
-            indirect::reset(region.gate.indirect_miss);
-        }
-    }
-
-    /// Retranslates every unit that contains `pc`.
-    fn discard_at(&mut self, pc: u64) {
-        for index in 0..self.units.len() {
-            let unit = &self.units[index];
-            if !unit.sources.iter().any(|&(start, end)| (start..end).contains(&pc)) || self.by_pc.get(&unit.pc) != Some(&index) {
-                continue;
-            }
-            let (start, entry, counter) = (unit.pc, unit.host, unit.counter);
-            self.by_pc.remove(&start);
-            let Some(region) = self.cache.region_containing(entry) else { continue };
-            if !self.cache.has_room(region, UNIT_BYTES_MAX) {
-                self.flush();
-                return;
-            }
-            // The old entry becomes a jump: first to an exit, later (by linking) to the new unit.
-            let number = gate::FIRST_EXIT + self.exits.len() as u32;
-            self.exits.push(Exit { kind: ExitKind::Link { patch: entry + 1 }, pc: start, unsettled: 0, counter });
-            let code = translate::exit_code(self.cache.regions[region].cursor(), number, &self.cache.regions[region].gate);
-            let at = self.cache.install(region, &code);
-            self.cache.redirect(entry, at);
-        }
-        self.exact.clear();
-    }
-
     /// With the host out of the engine, so that both can be borrowed. Not for use from the host's own methods.
     pub fn with_host<R>(&mut self, question: impl FnOnce(&mut H, &mut Self) -> R) -> R {
         let mut host = match self.host.take() {
@@ -381,205 +341,6 @@ impl<H: Host> Engine<H> {
         let context = self.context();
         context.gpr[reg::RCX] = context.spill[0];
         context.gpr[reg::RAX] = context.spill[1];
-    }
-
-    fn handle_exit(&mut self) -> u64 {
-        let number = self.context().exit as u32;
-        match number {
-            gate::EXIT_INDIRECT_MISS => {
-                let target = self.context().gpr[reg::RCX];
-                self.restore_spilled();
-                self.context().rip = target;
-                return self.after_indirect(target);
-            }
-            gate::EXIT_RESUME => return self.after_resume(),
-            _ => {}
-        }
-        let exit = self.exits[(number - gate::FIRST_EXIT) as usize];
-        self.context().rip = exit.pc;
-        match exit.kind {
-            ExitKind::Link { patch } => {
-                let generation = self.generation;
-                let host = self.next_entry();
-                // Only if the unit for exactly this pc comes next, and nothing was cleared meanwhile.
-                let is_unit = self.by_pc.get(&exit.pc).is_some_and(|&unit| self.units[unit].host == host);
-                if is_unit && generation == self.generation {
-                    self.cache.link(patch, host);
-                }
-                return host;
-            }
-            ExitKind::Limit { undo, flags_dirty } => {
-                self.settle(exit.counter, -i64::from(undo));
-                self.settle(exit.counter, i64::from(exit.unsettled));
-                if flags_dirty {
-                    self.dirty = Some(Liveness::new());
-                }
-                return self.next_entry();
-            }
-            ExitKind::LimitIndirect => {
-                let target = self.context().gpr[reg::RCX];
-                self.restore_spilled();
-                self.context().rip = target;
-                return self.next_entry();
-            }
-            ExitKind::SharedBefore { site, body } => return self.shared_before(exit, site, body),
-            ExitKind::SharedAfter { site, next, body } => return self.shared_after(exit, site, next, body),
-            ExitKind::Watch { site, next } => return self.watched(exit, site, next),
-            _ => {}
-        }
-        self.settle(exit.counter, i64::from(exit.unsettled));
-        let flow = match exit.kind {
-            ExitKind::SystemCall { length } => {
-                let flow = self.with_host(|host, engine| host.system_call(engine, u64::from(length)));
-                if flow != Flow::NotMade {
-                    self.settle(exit.counter, 1);
-                }
-                flow
-            }
-            ExitKind::Nondeterministic { what, register, size, length } => {
-                self.with_host(|host, engine| host.nondeterministic(engine, what, (register as usize, size as usize), u64::from(length)))
-            }
-            ExitKind::VectorState { site } => {
-                let site = self.sites[site as usize];
-                self.vector_state(&site)
-            }
-            ExitKind::SharedString { site } => {
-                let site = self.sites[site as usize];
-                self.with_host(|host, engine| host.shared_string(engine, &site))
-            }
-            ExitKind::Breakpoint => self.with_host(|host, engine| host.stopped(engine, Stopped::Breakpoint)),
-            ExitKind::Unsupported { what } => self.with_host(|host, engine| host.unsupported(engine, what)),
-            ExitKind::Trap => self.with_host(|host, engine| host.fault(engine, &FaultInfo::trap())),
-            ExitKind::Undecodable => self.with_host(|host, engine| host.fault(engine, &FaultInfo::execute(exit.pc))),
-            ExitKind::UnlinkedIndirect => {
-                let target = self.context().gpr[reg::RCX];
-                self.restore_spilled();
-                self.context().rip = target;
-                Flow::Continue
-            }
-            _ => Flow::Continue,
-        };
-        self.go(flow)
-    }
-
-    fn go(&mut self, flow: Flow) -> u64 {
-        match flow {
-            Flow::Continue | Flow::NotMade => self.next_entry(),
-            Flow::Leave => {
-                // SAFETY: H3: the context holds a state in which the guest goes on natively.
-                unsafe { gate::leave(self.context) }
-            }
-        }
-    }
-
-    fn after_resume(&mut self) -> u64 {
-        if let Some(fault) = self.fault.take() {
-            if fault.is_write() && self.guard.open(fault.address) {
-                self.flush();
-                return self.next_entry();
-            }
-            let flow = self.with_host(|host, engine| host.fault(engine, &fault));
-            return self.go(flow);
-        }
-        self.next_entry()
-    }
-
-    fn after_indirect(&mut self, target: u64) -> u64 {
-        let host = self.next_entry();
-        let Some(&index) = self.by_pc.get(&target) else { return host };
-        if self.units[index].host != host {
-            return host;
-        }
-        let Some(region) = self.cache.region_containing(host) else { return host };
-        if self.cache.has_room(region, UNIT_BYTES_MAX) {
-            let base = self.cache.regions[region].cursor();
-            let code = indirect::stub(Vec::new(), base, target, host, indirect::head(target));
-            self.cache.install(region, &code);
-            indirect::set_head(target, base);
-        }
-        host
-    }
-
-    /// Performs xsave, a variant of it, or xgetbv, so that the outcome depends on the registers' values alone.
-    fn vector_state(&mut self, site: &Site) -> Flow {
-        let context = self.context();
-        if site.instruction.mnemonic() == Mnemonic::Xgetbv {
-            let mask = vector::xcr0() & if context.gpr[reg::RCX] as u32 == 1 { vector::in_use() } else { u64::MAX };
-            context.gpr[reg::RAX] = mask & 0xffff_ffff;
-            context.gpr[reg::RDX] = mask >> 32;
-            context.rip += site.length();
-            return Flow::Continue;
-        }
-        let compact = matches!(site.instruction.mnemonic(), Mnemonic::Xsavec | Mnemonic::Xsavec64);
-        let wanted = context.gpr[reg::RDX] << 32 | context.gpr[reg::RAX] & 0xffff_ffff;
-        let address = site.address(context);
-        let mut header = [0u8; 8];
-        memory::read_guest(address + vector::HEADER as u64, &mut header);
-        let pieces = vector::image_for(wanted, compact, u64::from_le_bytes(header));
-        for (offset, bytes) in &pieces {
-            let at = address + *offset as u64;
-            let done = self.write_guest(at, bytes);
-            if done < bytes.len() {
-                return self.with_host(|host, engine| host.fault(engine, &FaultInfo::write(at + done as u64)));
-            }
-        }
-        self.context().rip += site.length();
-        Flow::Continue
-    }
-
-    fn shared_before(&mut self, exit: Exit, site: u32, body: u64) -> u64 {
-        let site = self.sites[site as usize];
-        self.settle(exit.counter, i64::from(exit.unsettled));
-        let context = self.context();
-        let address = site.address(context);
-        self.registers_before = (self.context().gpr, self.context().rflags);
-        let (stop, step) = (self.stop, self.step);
-        match self.with_host(|host, engine| host.shared_before(engine, &site, address)) {
-            // The host wants to stop somewhere else, or to have this instruction alone: the rest of the unit may not run.
-            Before::Use(_) if self.stop != stop || self.step != step => {
-                if exit.unsettled < 0 {
-                    self.dirty = Some(Liveness::new());
-                }
-                self.next_entry()
-            }
-            Before::Use(address) => {
-                self.settle(exit.counter, -i64::from(exit.unsettled));
-                self.context().access_address = address;
-                body
-            }
-            Before::Instead(flow) => self.go(flow),
-        }
-    }
-
-    fn shared_after(&mut self, exit: Exit, site: u32, next: u64, body: u64) -> u64 {
-        let site = self.sites[site as usize];
-        self.settle(exit.counter, i64::from(exit.unsettled));
-        let after = self.with_host(|host, engine| host.shared_after(engine, &site));
-        self.settle(exit.counter, -i64::from(exit.unsettled));
-        match after {
-            After::Done => next,
-            After::Again => {
-                let (gpr, rflags) = self.registers_before;
-                let context = self.context();
-                context.gpr = gpr;
-                context.rflags = rflags;
-                body
-            }
-        }
-    }
-
-    fn watched(&mut self, exit: Exit, site: u32, next: u64) -> u64 {
-        let site = self.sites[site as usize];
-        self.settle(exit.counter, i64::from(exit.unsettled));
-        let (address, length) = if site.is_alone() { (site.address(self.context()), site.size) } else { (0, 0) };
-        let bbcount = self.bbcount();
-        let flow = self.with_host(|host, engine| host.stopped(engine, Stopped::Watch { address, length }));
-        let moved = self.context().rip != exit.pc || self.bbcount() != bbcount || self.step == Step::Wanted || self.passing;
-        if flow == Flow::Continue && !moved {
-            self.settle(exit.counter, -i64::from(exit.unsettled));
-            return next;
-        }
-        self.go(flow)
     }
 
     /// The host address at which the guest goes on; asks the host first if there is a reason to.
@@ -632,128 +393,6 @@ impl<H: Host> Engine<H> {
         let mut base = self.base;
         count::deal(self.context(), &mut base, budget);
         self.base = base;
-    }
-
-    fn entry(&mut self) -> u64 {
-        let pc = self.context().rip;
-        if self.guard.is_volatile(pc) {
-            return self.make(pc, None, usize::MAX, false);
-        }
-        match self.by_pc.get(&pc) {
-            Some(&unit) => self.units[unit].host,
-            None => self.make(pc, None, usize::MAX, true),
-        }
-    }
-
-    fn exact_unit(&mut self, pc: u64, cut: u64, instructions: usize) -> u64 {
-        if self.exact.len() > EXACT_UNITS_MAX {
-            self.flush();
-        }
-        if let Some(&unit) = self.exact.get(&(pc, cut, instructions)) {
-            return self.units[unit].host;
-        }
-        let host = self.make(pc, Some(cut), instructions, false);
-        self.exact.insert((pc, cut, instructions), self.units.len() - 1);
-        host
-    }
-
-    fn region_for(&mut self, pc: u64) -> usize {
-        if let Some(region) = self.cache.region_serving(pc) {
-            return region;
-        }
-        let placed = self.with_host(|host, _| host.place_region(pc));
-        if let Some((base, size)) = placed
-            && self.add_region(base, size)
-        {
-            return self.cache.regions.len() - 1;
-        }
-        0
-    }
-
-    fn make(&mut self, pc: u64, cut: Option<u64>, instructions: usize, linked: bool) -> u64 {
-        self.fetcher.refresh();
-        let region = self.region_for(pc);
-        if !self.cache.has_room(region, UNIT_BYTES_MAX) {
-            self.flush();
-        }
-        let serves = |pc: u64| (self.cache.regions[region].serves(pc) || region == 0) && !self.guard.is_volatile(pc);
-        let is_breakpoint = |at: u64| instructions != 1 && self.breakpoints.contains(&at);
-        let (max_transfers, max_instructions) = if linked { Limits::TRACE } else { (1, Limits::TRACE.1) };
-        let limits = Limits {
-            max_transfers,
-            max_instructions: max_instructions.min(instructions),
-            cut: cut.filter(|&cut| cut != 0),
-            breakpoints: &is_breakpoint,
-            in_region: &serves,
-        };
-        let trace = trace::build(&mut self.fetcher, pc, &limits);
-        let shared = |pc: u64| self.shared_pcs.contains(&pc);
-        let index = self.units.len();
-        let style = Style {
-            gate: self.cache.regions[region].gate,
-            counter: (index % crate::context::COUNTERS) as u8,
-            linked,
-            precise_flags: self.watch.is_some() || !self.breakpoints.is_empty(),
-            sites: if self.options.redirect_sites { SiteMode::Redirect(&shared) } else { SiteMode::Announce(&shared) },
-            watch: if instructions == 1 { None } else { self.watch },
-            first_exit: gate::FIRST_EXIT + self.exits.len() as u32,
-            first_site: self.sites.len() as u32,
-        };
-        let base = self.cache.regions[region].cursor();
-        let buffer = core::mem::take(&mut self.buffer);
-        let output = translate::translate(&trace, base, buffer, &style, &mut self.fetcher, &mut self.factory);
-        let counter = style.counter;
-        let host = self.cache.install(region, &output.bytes);
-        let mut sources: Vec<(u64, u64)> = Vec::new();
-        let mut add = |start: u64, end: u64| match sources.last_mut() {
-            Some(last) if last.1 == start => last.1 = end,
-            _ => sources.push((start, end)),
-        };
-        for item in &trace.items {
-            add(item.insn().pc(), item.insn().next());
-        }
-        let (start, end) = trace.end_range();
-        add(start, end);
-        for page in sources.iter().flat_map(|&(start, end)| (start >> 12)..=((end - 1) >> 12)) {
-            if self.source_pages.insert(page) && self.with_host(|host, _| host.is_writable_code(page << 12)) {
-                self.guard.guard(page);
-            }
-        }
-        self.exits.extend_from_slice(&output.exits);
-        self.sites.extend(output.sites.iter().map(|site| Site { tag: self.tags.get(&site.pc).copied().unwrap_or(0), ..*site }));
-        self.units.push(Unit { pc, host, length: output.bytes.len() as u32, counter, rows: output.rows.into_boxed_slice(), sources });
-        self.buffer = output.bytes;
-        if linked {
-            self.by_pc.insert(pc, index);
-        }
-        host
-    }
-}
-
-impl<H: Host> Engine<H> {
-    /// If `host_pc` lies in translated code, puts the guest's state at the instruction it belongs to into the context, from the
-    /// processor state of a signal frame. Returns the address of the gate's dispatch.
-    pub(crate) fn recover_state(&mut self, host_pc: u64, gpr: &[u64; 16], rflags: u64) -> Option<u64> {
-        let region = self.cache.region_containing(host_pc)?;
-        let dispatch = self.cache.regions[region].gate.dispatch;
-        let unit = self.units.iter().find(|unit| (unit.host..unit.host + u64::from(unit.length)).contains(&host_pc))?;
-        let row = *unit.row_at(host_pc)?;
-        let counter = unit.counter;
-        let context = self.context();
-        context.gpr = *gpr;
-        context.rflags = rflags;
-        context.rip = row.pc;
-        match row.spill {
-            Spill::None => {}
-            Spill::One(register) => context.gpr[register as usize] = context.spill[0],
-            Spill::RcxRax => {
-                context.gpr[reg::RCX] = context.spill[0];
-                context.gpr[reg::RAX] = context.spill[1];
-            }
-        }
-        context.exit = u64::from(gate::EXIT_RESUME);
-        self.settle(counter, i64::from(row.unsettled));
-        Some(dispatch)
     }
 }
 
