@@ -25,6 +25,7 @@ pub mod oracle;
 pub mod pool;
 pub mod random;
 pub mod run;
+pub mod server;
 pub mod stage;
 
 pub use oracle::{Program, check};

@@ -57,7 +57,7 @@ pub fn run(argv: &[OsString], directory: &Path, stdin: &[u8]) -> Result<Outcome>
 }
 
 /// The same for all runs, whoever runs the tests.
-fn set_environment(command: &mut Command, directory: &Path) {
+pub(crate) fn set_environment(command: &mut Command, directory: &Path) {
     let path = std::env::var_os("PATH").unwrap_or_else(|| "/usr/bin:/bin".into());
     command.env_clear().env("PATH", path).env("HOME", directory).env("LC_ALL", "C.UTF-8").env("TZ", "UTC0").env("PYTHONHASHSEED", "0");
     command.env("GIT_CONFIG_NOSYSTEM", "1").env("PYTHONDONTWRITEBYTECODE", "1");
@@ -93,7 +93,7 @@ fn watch(command: &mut Command) -> Result<Ended> {
     Ok(if hung { Ended::Hung } else { ended(status) })
 }
 
-fn ended(status: ExitStatus) -> Ended {
+pub(crate) fn ended(status: ExitStatus) -> Ended {
     match (status.code(), status.signal()) {
         (Some(code), _) => Ended::Exit(code),
         (None, Some(signal)) => Ended::Signal(signal),
