@@ -204,7 +204,7 @@ impl View<'_> {
                 first = Some(found);
             }
         }
-        let lost = self.source.counts(recording).lost;
+        let lost = self.source.reader.counts(recording).lost;
         Ok(match first {
             _ if lost > 0 => Reason::Overwritten { lost },
             Some(first) => Reason::NotYet { first: first.time },

@@ -9,9 +9,8 @@
 use crate::error::Error;
 use crate::record::{Bytes, LineSpan, Record};
 use recording::Time;
-use rustc_hash::FxHashMap;
 use shmem_log::layout::*;
-use shmem_log::{Counts, Interval, Kind, ObjectIndex, Piece, Position, ReadError, Reader, RecordingIndex};
+use shmem_log::{Interval, Kind, ObjectIndex, Piece, Position, ReadError, Reader, RecordingIndex};
 use smallvec::SmallVec;
 use std::fs::File;
 use std::os::unix::fs::FileExt;
@@ -171,8 +170,8 @@ impl Sites {
 pub(crate) struct Source {
     pub reader: Reader,
     pub sites: Sites,
-    /// By recording. Counting takes a walk over all blocks, so it is done once for each snapshot.
-    counts: FxHashMap<RecordingIndex, Counts>,
+    /// Accesses that were overwritten, by any recording.
+    lost: u64,
     file: File,
     blocks: Section,
     headers: Section,
@@ -184,25 +183,20 @@ impl Source {
         let io = |source| Error::Io { path: path.into(), what: "open", source };
         let file = File::open(path).map_err(io)?;
         let (blocks, headers) = (reader.layout().blocks(), reader.layout().block_headers());
-        let (sites, counts) = (Sites::of(&reader), count(&reader));
-        Ok(Source { sites, counts, reader, file, blocks, headers })
+        let (sites, lost) = (Sites::of(&reader), reader.total_counts().lost);
+        Ok(Source { sites, lost, reader, file, blocks, headers })
     }
 
     /// Takes a new snapshot.
     pub fn refresh(&mut self) -> Result<(), Error> {
         self.reader.refresh()?;
-        (self.sites, self.counts) = (Sites::of(&self.reader), count(&self.reader));
+        (self.sites, self.lost) = (Sites::of(&self.reader), self.reader.total_counts().lost);
         Ok(())
-    }
-
-    /// What became of a recording's accesses.
-    pub fn counts(&self, recording: RecordingIndex) -> Counts {
-        self.counts.get(&recording).copied().unwrap_or_default()
     }
 
     /// Accesses that were overwritten, by any recording.
     pub fn lost(&self) -> u64 {
-        self.counts.values().map(|counts| counts.lost).sum()
+        self.lost
     }
 
     pub fn path(&self) -> &Path {
@@ -339,10 +333,6 @@ impl Source {
         };
         Some(())
     }
-}
-
-fn count(reader: &Reader) -> FxHashMap<RecordingIndex, Counts> {
-    reader.recordings().iter().map(|recording| (recording.index, reader.counts(recording.index))).collect()
 }
 
 /// The base of bbcount that holds at a slot, and roughly its time: on a line between the nearest known ones.

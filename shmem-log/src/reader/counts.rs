@@ -1,5 +1,5 @@
 //! What became of everything that was to be logged.
-use super::{Position, Reader};
+use super::{BlockInfo, Position, Reader, Recording};
 use crate::types::{ObjectIndex, RecordingIndex};
 
 /// Numbers of records. `appended = committed + lost + unfinished`, always; `dropped` ones were never appended.
@@ -27,29 +27,41 @@ pub struct Unfinished {
     pub offset: u64,
 }
 
+/// Of each recording, in their order: in one walk over the blocks.
+pub(super) fn count(recordings: &[Recording], blocks: &[BlockInfo], unfinished: &[Unfinished]) -> Vec<Counts> {
+    let start = |recording: &Recording| Counts { appended: recording.appended, dropped: recording.dropped, ..Counts::default() };
+    let mut all: Vec<Counts> = recordings.iter().map(start).collect();
+    let mut place = vec![None; recordings.last().map_or(0, |last| last.index.get() as usize + 1)];
+    recordings.iter().enumerate().for_each(|(at, recording)| place[recording.index.get() as usize] = Some(at));
+    let find = |recording: RecordingIndex| place.get(recording.get() as usize).copied().flatten();
+    for block in blocks {
+        let Some(at) = find(block.recording) else { continue };
+        let counts = &mut all[at];
+        counts.committed += u64::from(block.records);
+        counts.appended = counts.appended.max(block.first_record.saturating_add(block.records.into()));
+    }
+    for entry in unfinished {
+        let Some(at) = find(entry.recording) else { continue };
+        all[at].unfinished += 1;
+    }
+    for counts in &mut all {
+        counts.lost = counts.appended.saturating_sub(counts.committed);
+        counts.appended = counts.committed.saturating_add(counts.lost).saturating_add(counts.unfinished);
+    }
+    all
+}
+
 impl Reader {
     /// What became of a recording's accesses.
     pub fn counts(&self, recording: RecordingIndex) -> Counts {
-        let mut counts = Counts::default();
-        if let Some(recording) = self.recording(recording) {
-            counts.appended = recording.appended;
-            counts.dropped = recording.dropped;
-        }
-        for block in self.blocks.iter().filter(|block| block.recording == recording) {
-            counts.committed += u64::from(block.records);
-            counts.appended = counts.appended.max(block.first_record.saturating_add(block.records.into()));
-        }
-        counts.lost = counts.appended.saturating_sub(counts.committed);
-        counts.unfinished = self.unfinished.iter().filter(|entry| entry.recording == recording).count() as u64;
-        counts.appended = counts.committed.saturating_add(counts.lost).saturating_add(counts.unfinished);
-        counts
+        let at = self.recordings.binary_search_by_key(&recording, |recording| recording.index);
+        at.ok().and_then(|at| self.counts.get(at)).copied().unwrap_or_default()
     }
 
     /// The sum over all recordings.
     pub fn total_counts(&self) -> Counts {
         let mut total = Counts::default();
-        for recording in &self.recordings {
-            let counts = self.counts(recording.index);
+        for counts in &self.counts {
             total.appended = total.appended.saturating_add(counts.appended);
             total.committed = total.committed.saturating_add(counts.committed);
             total.lost = total.lost.saturating_add(counts.lost);

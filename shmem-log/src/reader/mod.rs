@@ -19,6 +19,7 @@ mod counts;
 mod cursor;
 mod error;
 mod file;
+mod headers;
 mod tables;
 
 use crate::header::{FIXED_BYTES, FIXED_WORDS, Header};
@@ -49,6 +50,8 @@ pub struct Reader {
     sites: Vec<Option<Site>>,
     blocks: Vec<BlockInfo>,
     unfinished: Vec<Unfinished>,
+    /// By recording, in the order of `recordings`.
+    counts: Vec<Counts>,
     refused: [u64; 4],
     /// Two pairs of (ticks, ns) for the way from ticks to time of day.
     clock_pairs: [(u64, u64); 2],
@@ -85,6 +88,7 @@ impl Reader {
             sites: Vec::new(),
             blocks: Vec::new(),
             unfinished: Vec::new(),
+            counts: Vec::new(),
             refused: [0; 4],
             clock_pairs: [(header.created_tsc, header.created_ns); 2],
         };
@@ -102,7 +106,7 @@ impl Reader {
         if cursor >> 46 != 0 {
             return Err(self.file.damaged(Damage::new("cursor", HDR_CURSOR, "less than 2^46", cursor)));
         }
-        self.read_blocks(cursor)?;
+        (self.blocks, self.unfinished) = self.read_blocks(cursor)?;
         self.recordings = tables::recordings(&self.file, self.layout.recordings())?;
         for recording in &mut self.recordings {
             let old = tables::find(&counted, recording.index);
@@ -120,8 +124,10 @@ impl Reader {
         let mut refused = [0; 32];
         self.file.read("refused registrations", HDR_REFUSED, &mut refused)?;
         self.refused = [0, 8, 16, 24].map(|at| word(&refused, at));
+        let mut known = vec![false; 1 << 16];
+        self.recordings.iter().for_each(|recording| known[recording.index.get() as usize & 0xffff] = true);
         for block in &self.blocks {
-            if tables::find(&self.recordings, block.recording).is_none() {
+            if !known[block.recording.get() as usize & 0xffff] {
                 let at = self.layout.block_headers().offset + block.index * BLOCK_HEADER_BYTES + BLK_STATE;
                 let found = block.recording.get().into();
                 return Err(self.file.damaged(Damage::new("recording of a block", at, "a registered recording", found)));
@@ -130,113 +136,8 @@ impl Reader {
         let created = (self.header.created_tsc, self.header.created_ns);
         let last = self.recordings.iter().map(|recording| recording.clock_pair).max();
         self.clock_pairs = [created, last.unwrap_or(created)];
+        self.counts = counts::count(&self.recordings, &self.blocks, &self.unfinished);
         Ok(())
-    }
-
-    fn read_blocks(&mut self, cursor: u64) -> Result<(), ReadError> {
-        let section = self.layout.block_headers();
-        let mut blocks = Vec::new();
-        let mut youngest = (0, 0);
-        let file = &self.file;
-        file.entries("block headers", section.offset, BLOCK_HEADER_BYTES, section.count.min(cursor), |offset, entry| {
-            let state = word(entry, BLK_STATE);
-            let ticket = state >> 18;
-            let index = (offset - section.offset) / BLOCK_HEADER_BYTES;
-            youngest = youngest.max((ticket, offset + BLK_STATE));
-            if state == 0 || ticket > cursor {
-                return Ok(());
-            }
-            if ticket == 0 || (ticket - 1) % section.count != index {
-                let expected = format!("one that falls on block {index} of {}", section.count);
-                return Err(file.damaged(Damage::new("ticket of a block", offset + BLK_STATE, expected, ticket)));
-            }
-            if state & 3 != STATE_ACTIVE && state & 3 != STATE_RELEASED {
-                return Ok(());
-            }
-            let Some(recording) = RecordingIndex::new((state >> 2) as u32 & 0xffff) else { return Ok(()) };
-            blocks.push(BlockInfo {
-                ticket,
-                recording,
-                index,
-                released: false,
-                first_record: 0,
-                bb_base: 0,
-                tsc_first: 0,
-                tsc_last: None,
-                slots: 0,
-                records: 0,
-            });
-            Ok(())
-        })?;
-        let (ticket, at) = youngest;
-        let now = file.read_word("cursor", HDR_CURSOR)?;
-        if ticket > now {
-            return Err(file.damaged(Damage::new("ticket of a block", at, format!("at most the cursor, {now}"), ticket)));
-        }
-        let mut unfinished = Vec::new();
-        let mut kept = Vec::with_capacity(blocks.len());
-        for mut block in blocks {
-            if self.confirm(&mut block, &mut unfinished)? {
-                kept.push(block);
-            }
-        }
-        kept.sort_unstable_by_key(|block| block.ticket);
-        self.blocks = kept;
-        self.unfinished = unfinished;
-        Ok(())
-    }
-
-    /// Fills in what a block holds now. False if it has gone to somebody else meanwhile.
-    ///
-    /// Its words belong together only if the state is the same before and after they are read, by system calls of their own.
-    fn confirm(&self, block: &mut BlockInfo, unfinished: &mut Vec<Unfinished>) -> Result<bool, ReadError> {
-        let header = self.layout.block_headers().offset + block.index * BLOCK_HEADER_BYTES;
-        let state = self.file.read_word("block headers", header + BLK_STATE)?;
-        if state >> 18 != block.ticket {
-            return Ok(false);
-        }
-        let mut words = [0; BLOCK_HEADER_BYTES as usize];
-        self.file.read("block headers", header, &mut words)?;
-        block.released = state & 3 == STATE_RELEASED;
-        block.bb_base = word(&words, BLK_BB_BASE);
-        block.first_record = word(&words, BLK_FIRST_RECORD);
-        block.tsc_first = word(&words, BLK_TSC_FIRST);
-        if block.released {
-            let used = word(&words, BLK_USED);
-            (block.slots, block.records) = (used as u32, (used >> 32) as u32);
-            if block.slots as usize > SLOTS_PER_BLOCK || block.records > block.slots {
-                let expected = format!("records in at most {SLOTS_PER_BLOCK} slots");
-                return Err(self.file.damaged(Damage::new("use of a block", header + BLK_USED, expected, used)));
-            }
-            block.tsc_last = Some(word(&words, BLK_TSC_LAST));
-        } else {
-            block.tsc_last = None;
-            let offset = self.block_offset(block.index);
-            let mut first = BlockBuffer::default();
-            let mut second = BlockBuffer::default();
-            self.file.read("blocks", offset, &mut first.bytes)?;
-            self.file.read("blocks", offset, &mut second.bytes)?;
-            let committed = |slot: u32| word(&first.bytes, u64::from(slot) * SLOT_BYTES + SLOT_COMMIT);
-            let walked = block::walk(&second.bytes, SLOTS_PER_BLOCK as u32, offset, committed, |_, _| {});
-            let walk = walked.map_err(|(_, damage)| self.file.damaged(damage))?;
-            (block.slots, block.records) = (walk.slots, walk.records);
-            let at = u64::from(walk.slots) * SLOT_BYTES;
-            if at < BLOCK_BYTES {
-                let place = word(&second.bytes, at + SLOT_WHERE);
-                let committed = word(&second.bytes, at + SLOT_COMMIT);
-                if let (Some(object), 0) = (ObjectIndex::new((place >> OFFSET_BITS) as u32), committed) {
-                    let position = Position::new(block.ticket, walk.slots);
-                    let (recording, offset) = (block.recording, place & OFFSET_MASK);
-                    unfinished.push(Unfinished { position, recording, object, offset });
-                }
-            }
-        }
-        let again = self.file.read_word("block headers", header + BLK_STATE)?;
-        if again >> 18 != block.ticket {
-            unfinished.retain(|entry| entry.position.ticket() != block.ticket);
-            return Ok(false);
-        }
-        Ok(true)
     }
 
     /// Reads a block of the snapshot into `buffer`. None if it was overwritten since.
