@@ -4,6 +4,7 @@
 
 mod bench_correlate;
 mod bench_log;
+mod bench_replay;
 mod build;
 mod check;
 mod demo;
@@ -64,6 +65,8 @@ enum Bench {
     Log,
     /// Building the index over the access log, and asking it
     Correlate,
+    /// Replaying against recording, seeks, and searches backwards against gdb
+    Replay,
 }
 
 fn main() -> ExitCode {
@@ -92,6 +95,7 @@ fn run(command: Command) -> Result<()> {
         Command::Loom { arguments } => loom::run(&arguments).map(|_| ()),
         Command::Bench { what: Bench::Log, arguments } => bench_log::run(&arguments),
         Command::Bench { what: Bench::Correlate, arguments } => bench_correlate::run(&arguments),
+        Command::Bench { what: Bench::Replay, arguments } => bench_replay::run(&workspace, &arguments),
         Command::Ci => layers::run_layers(&workspace, None, None),
     }
 }
