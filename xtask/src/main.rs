@@ -4,6 +4,7 @@
 
 mod bench_correlate;
 mod bench_log;
+mod bench_record;
 mod bench_replay;
 mod build;
 mod check;
@@ -63,6 +64,8 @@ enum Command {
 enum Bench {
     /// The cost of an append to the access log
     Log,
+    /// What recording costs: slowdown, system calls, start-up, shared accesses
+    Record,
     /// Building the index over the access log, and asking it
     Correlate,
     /// Replaying against recording, seeks, and searches backwards against gdb
@@ -96,6 +99,7 @@ fn run(command: Command) -> Result<()> {
         Command::Bench { what: Bench::Log, arguments } => bench_log::run(&arguments),
         Command::Bench { what: Bench::Correlate, arguments } => bench_correlate::run(&arguments),
         Command::Bench { what: Bench::Replay, arguments } => bench_replay::run(&workspace, &arguments),
+        Command::Bench { what: Bench::Record, arguments } => bench_record::run(&workspace, &arguments),
         Command::Ci => layers::run_layers(&workspace, None, None),
     }
 }

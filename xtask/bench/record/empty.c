@@ -1,0 +1,2 @@
+// What starting and ending costs.
+int main(void) { return 0; }

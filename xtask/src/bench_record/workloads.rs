@@ -1,0 +1,82 @@
+//! What is run: one row for each program. The sources lie in `xtask/bench/record`.
+
+/// How a workload is started. Names are files in `xtask/bench/record`.
+#[derive(Clone, Copy)]
+pub enum Program {
+    /// Compiled by `gcc -O2 -pthread`.
+    C(&'static str),
+    Python(&'static str),
+    /// A script for sqlite3, on a database in memory.
+    Sqlite(&'static str),
+    /// `gzip -6` of a text made for it.
+    Gzip,
+    /// A command of the system.
+    Command(&'static str),
+}
+
+/// What is taken from its runs. Keys are those of the JSON output.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Measure {
+    /// Time recorded / time native, one of those whose geometric mean is `slowdown_geomean`.
+    Slowdown,
+    /// The program prints a number of nanoseconds: recorded less native.
+    ExtraNs(&'static str),
+    /// The program prints a number of nanoseconds: recorded / native.
+    Ratio(&'static str),
+    /// Milliseconds of the whole recorded run; the largest of those with the same key counts.
+    WholeMs(&'static str),
+}
+
+pub struct Workload {
+    pub name: &'static str,
+    pub program: Program,
+    pub measure: Measure,
+    /// Options for live-record. `LOG` stands for a file of the run's own.
+    pub options: &'static [&'static str],
+    /// Most that the figure may be, where there is such an aim.
+    pub target: Option<f64>,
+}
+
+const fn slowdown(name: &'static str, program: Program) -> Workload {
+    Workload { name, program, measure: Measure::Slowdown, options: &[], target: None }
+}
+
+/// Aim for the geometric mean of all slowdowns.
+pub const GEOMEAN_TARGET: f64 = 1.5;
+
+pub const WORKLOADS: &[Workload] = &[
+    slowdown("sieve", Program::C("sieve.c")),
+    slowdown("matrix", Program::C("matrix.c")),
+    slowdown("strings", Program::C("strings.c")),
+    slowdown("chase", Program::C("chase.c")),
+    slowdown("libc", Program::C("libc.c")),
+    slowdown("fib", Program::C("fib.c")),
+    slowdown("vm", Program::C("vm.c")),
+    slowdown("python-loop", Program::Python("loop.py")),
+    slowdown("python-objects", Program::Python("objects.py")),
+    slowdown("sqlite", Program::Sqlite("sqlite.sql")),
+    slowdown("gzip", Program::Gzip),
+    Workload {
+        name: "syscall",
+        program: Program::C("syscall.c"),
+        measure: Measure::ExtraNs("syscall_extra_ns"),
+        options: &[],
+        target: Some(400.0),
+    },
+    Workload { name: "empty", program: Program::C("empty.c"), measure: Measure::WholeMs("startup_ms"), options: &[], target: Some(60.0) },
+    Workload { name: "true", program: Program::Command("true"), measure: Measure::WholeMs("startup_ms"), options: &[], target: Some(60.0) },
+    Workload {
+        name: "shared",
+        program: Program::C("shared.c"),
+        measure: Measure::ExtraNs("shared_access_ns"),
+        options: &["--shmem-log", "LOG"],
+        target: Some(30.0),
+    },
+    Workload {
+        name: "ring",
+        program: Program::C("ring.c"),
+        measure: Measure::Ratio("shm_ring_slowdown"),
+        options: &["--shmem-log", "LOG", "--on-fork", "both"],
+        target: Some(4.0),
+    },
+];
