@@ -40,6 +40,11 @@ impl FaultInfo {
         Self::unmapped(address, 6)
     }
 
+    /// The fault of reading from `address` where nothing is mapped.
+    pub fn read(address: u64) -> Self {
+        Self::unmapped(address, 4)
+    }
+
     /// The fault of a write (or read) without the right to it.
     pub fn access(address: u64, write: bool) -> Self {
         Self::new(raw::SIGSEGV, 2, address, 14, if write { 7 } else { 5 })

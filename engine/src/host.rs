@@ -67,8 +67,9 @@ pub trait Host: Sized {
     /// The instruction has run on the address that `shared_before` gave. Only called for writes.
     fn shared_after(&mut self, engine: &mut Engine<Self>, site: &Site) -> After;
 
-    /// The guest is at a string instruction at a shared site. The host performs it whole, or one repetition, and sets rip.
-    fn shared_string(&mut self, engine: &mut Engine<Self>, site: &Site) -> Flow;
+    /// The guest is at an instruction at a shared site that has no operand to redirect. The host performs it and sets rip; of a
+    /// repeated one, all or some repetitions. [`Flow::NotMade`]: it was not performed, and is no transfer.
+    fn shared_whole(&mut self, engine: &mut Engine<Self>, site: &Site) -> Flow;
 
     /// The guest is about to execute an instruction that faults (the fault has been undone).
     fn fault(&mut self, engine: &mut Engine<Self>, fault: &FaultInfo) -> Flow;

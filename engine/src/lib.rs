@@ -25,6 +25,7 @@ mod guard;
 pub mod heap;
 mod host;
 mod indirect;
+pub mod lanes;
 mod memory;
 mod site;
 pub mod sys;

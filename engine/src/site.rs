@@ -18,7 +18,11 @@ pub enum Form {
     Explicit,
     /// movs, stos, lods, cmps, scas, with or without a repeat prefix.
     String,
-    /// Everything else: stack operands, gathers, state saves.
+    /// push, pop, call, ret, leave, enter: uses the stack, and may have an explicit operand too.
+    Stack,
+    /// Gathers and scatters: an address for each lane of a vector register.
+    Lanes,
+    /// Everything else: operands that the opcode implies.
     Other,
 }
 
@@ -34,6 +38,8 @@ pub struct Site {
     pub locked: bool,
     /// Writes only the elements that a mask register selects.
     pub masked: bool,
+    /// bt and its kin with the bit's number in a register: what is touched may lie far from the operand's address.
+    pub bit_offset: bool,
     pub instruction: Instruction,
     /// Number the host gave it (its site in the access log), 0 if none yet.
     pub tag: u32,
@@ -76,15 +82,15 @@ impl Site {
             }
         }
         let kind = kind?;
-        // The other operand of push and pop is the stack, which is taken to be private.
-        let stack_too = matches!(instruction.mnemonic(), Mnemonic::Push | Mnemonic::Pop);
-        let single = stack_too || info.used_memory().iter().filter(|memory| merge(None, memory.access()).is_some()).count() == 1;
-        let wide = size == 0 || size > 64;
-        let bit_offset = matches!(instruction.mnemonic(), Mnemonic::Bt | Mnemonic::Bts | Mnemonic::Btr | Mnemonic::Btc)
-            && instruction.op1_kind() == OpKind::Register;
+        let single = info.used_memory().iter().filter(|memory| merge(None, memory.access()).is_some()).count() == 1;
+        let bit_offset = explicit.is_some() && is_bit_test(instruction.mnemonic()) && instruction.op1_kind() == OpKind::Register;
         let form = if implicit && is_string(instruction.mnemonic()) {
             Form::String
-        } else if explicit.is_some() && single && !wide && !bit_offset && !instruction.is_vsib() && is_general(instruction) {
+        } else if is_stack(instruction.mnemonic()) {
+            Form::Stack
+        } else if instruction.is_vsib() {
+            Form::Lanes
+        } else if explicit.is_some() && single && instruction.mnemonic() != Mnemonic::Xlatb {
             Form::Explicit
         } else {
             Form::Other
@@ -109,6 +115,7 @@ impl Site {
                     instruction.mnemonic(),
                     Mnemonic::Vmaskmovps | Mnemonic::Vmaskmovpd | Mnemonic::Vpmaskmovd | Mnemonic::Vpmaskmovq
                 ),
+            bit_offset,
             instruction: *instruction,
             tag: 0,
         })
@@ -123,6 +130,7 @@ impl Site {
             size: 0,
             locked: false,
             masked: false,
+            bit_offset: false,
             instruction: *instruction,
             tag: 0,
         }
@@ -132,19 +140,35 @@ impl Site {
         self.instruction.len() as u64
     }
 
-    /// The address that the explicit operand names, with the registers in `context`.
+    /// The first byte that the explicit operand touches, with the registers in `context`; 0 if there is none.
     pub fn address(&self, context: &Context) -> u64 {
         let index = (0..self.instruction.op_count()).find(|&index| self.instruction.op_kind(index) == OpKind::Memory);
         // pop computes its operand's address with the stack pointer that it leaves behind.
-        let moved = if self.instruction.mnemonic() == Mnemonic::Pop && self.instruction.memory_base() == Register::RSP { 8 } else { 0 };
+        let moved = if self.instruction.mnemonic() == Mnemonic::Pop && self.instruction.memory_base() == Register::RSP {
+            self.instruction.stack_pointer_increment() as u64
+        } else {
+            0
+        };
         index
             .and_then(|index| self.instruction.virtual_address(index, 0, |register, _, _| Some(register_value(context, register))))
-            .map_or(0, |address| address.wrapping_add(moved))
+            .map_or(0, |address| address.wrapping_add(moved).wrapping_add(self.bit_displacement(context)))
     }
 
-    /// Whether the operand that [`Self::address`] gives is all the memory it touches.
+    /// How far from its operand's address a bit instruction touches memory.
+    pub fn bit_displacement(&self, context: &Context) -> u64 {
+        if !self.bit_offset {
+            return 0;
+        }
+        let register = self.instruction.op1_register();
+        let unused = 64 - 8 * register.size() as u32;
+        let bit = (register_value(context, register) << unused) as i64 >> unused;
+        let unit = register.size() as i64;
+        (bit.div_euclid(8 * unit) * unit) as u64
+    }
+
+    /// Whether the operand that [`Self::address`] gives is all the memory it touches, and emitted code can compute its address.
     pub fn is_alone(&self) -> bool {
-        self.form == Form::Explicit && !matches!(self.instruction.mnemonic(), Mnemonic::Push | Mnemonic::Pop)
+        self.form == Form::Explicit && !self.bit_offset && (1..=64).contains(&self.size)
     }
 
     /// A jump or call through a pointer in memory, as the read that it does.
@@ -211,28 +235,14 @@ fn is_string_operand(kind: OpKind) -> bool {
     )
 }
 
-/// Not one of the instructions whose explicit operand is a block of processor state.
-fn is_general(instruction: &Instruction) -> bool {
+fn is_bit_test(mnemonic: Mnemonic) -> bool {
     use Mnemonic::*;
-    !matches!(
-        instruction.mnemonic(),
-        Fxsave
-            | Fxsave64
-            | Fxrstor
-            | Fxrstor64
-            | Xsave
-            | Xsave64
-            | Xsavec
-            | Xsavec64
-            | Xsaveopt
-            | Xsaveopt64
-            | Xrstor
-            | Xrstor64
-            | Fnsave
-            | Frstor
-            | Fnstenv
-            | Fldenv
-    )
+    matches!(mnemonic, Bt | Bts | Btr | Btc)
+}
+
+fn is_stack(mnemonic: Mnemonic) -> bool {
+    use Mnemonic::*;
+    matches!(mnemonic, Push | Pop | Pushf | Pushfq | Popf | Popfq | Call | Ret | Leave | Enter)
 }
 
 #[cfg(test)]
@@ -267,8 +277,25 @@ mod tests {
         assert_eq!(site(&[0xf3, 0xa4]).unwrap().size, 1);
         assert_eq!(site(&[0xf3, 0x48, 0xab]).unwrap().size, 8);
         assert_eq!(site(&[0xa7]).unwrap().size, 4);
-        assert_eq!(site(&[0x55]).unwrap().form, Form::Other);
-        assert_eq!(site(&[0x48, 0x0f, 0xa3, 0x03]).unwrap().form, Form::Other, "bt with a register offset");
+        assert_eq!(site(&[0x55]).unwrap().form, Form::Stack);
+        assert_eq!(site(&[0xff, 0x33]).unwrap().form, Form::Stack, "push with a memory operand");
+        assert_eq!(site(&[0xc4, 0xe2, 0x69, 0x90, 0x04, 0x08]).unwrap().form, Form::Lanes, "vpgatherdd");
+        assert_eq!(site(&[0x0f, 0xae, 0x03]).unwrap().form, Form::Explicit, "fxsave");
+        assert_eq!(site(&[0xd7]).unwrap().form, Form::Other, "xlat");
         assert!(site(&[0x62, 0xf1, 0x7f, 0x49, 0x7f, 0x07]).unwrap().masked, "vmovdqu8 with a mask register");
+    }
+
+    #[test]
+    fn bit_numbers_in_registers_reach_far() {
+        let bts = site(&[0x48, 0x0f, 0xab, 0x03]).unwrap();
+        assert_eq!((bts.form, bts.bit_offset, bts.is_alone()), (Form::Explicit, true, false));
+        // SAFETY: a context is plain numbers.
+        let mut context: Context = unsafe { core::mem::zeroed() };
+        context.gpr[3] = 0x1000;
+        let mut at = |bit: i64| {
+            context.gpr[0] = bit as u64;
+            bts.address(&context)
+        };
+        assert_eq!([at(0), at(63), at(64), at(-1), at(-64), at(-65)], [0x1000, 0x1000, 0x1008, 0xff8, 0xff8, 0xff0]);
     }
 }

@@ -193,11 +193,18 @@ impl Translator<'_> {
             }
             Item::Jump(_) => self.counted += 1,
             Item::Call(insn) => {
-                self.watch_branch(insn);
-                self.row(insn.pc(), Spill::None);
-                self.push_return_address(insn);
+                self.call(insn);
                 self.counted += 1;
             }
+        }
+    }
+
+    /// A direct call, up to its jump.
+    fn call(&mut self, insn: &Insn) {
+        self.watch_branch(insn);
+        if !self.branch_site(insn) {
+            self.row(insn.pc(), Spill::None);
+            self.push_return_address(insn);
         }
     }
 

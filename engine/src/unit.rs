@@ -85,8 +85,10 @@ pub enum ExitKind {
     VectorState {
         site: u32,
     },
-    SharedString {
+    /// The host performs the instruction. `transfers`: how many it is, if it is performed.
+    SharedWhole {
         site: u32,
+        transfers: u8,
     },
     /// A watched access is about to happen at `pc`; go on at `next`.
     Watch {

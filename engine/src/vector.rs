@@ -35,14 +35,24 @@ pub fn image_size() -> usize {
 
 /// The state now, in the standard format.
 pub fn save() -> Vec<u8> {
+    save_all(image_size())
+}
+
+/// As [`save`], for a caller that has remembered [`image_size`].
+pub(crate) fn save_all(size: usize) -> Vec<u8> {
     let mut image = Image([0; IMAGE_MAX]);
     // SAFETY: the image is aligned and large enough for every component that xcr0 can name here.
     unsafe { asm!("xsave64 [{}]", in(reg) image.0.as_mut_ptr(), in("eax") u32::MAX, in("edx") u32::MAX, options(nostack)) };
-    image.0[..image_size()].to_vec()
+    image.0[..size.min(IMAGE_MAX)].to_vec()
+}
+
+/// Makes every component that the image has count, whether the processor had it in use or not.
+pub(crate) fn mark_all_valid(image: &mut [u8]) {
+    image[HEADER..HEADER + 8].copy_from_slice(&xcr0().to_le_bytes());
 }
 
 /// Where component `index` (from 2 on) lies in the standard format, how long it is, and whether the compacted format aligns it.
-fn component(index: u32) -> (usize, usize, bool) {
+pub(crate) fn component(index: u32) -> (usize, usize, bool) {
     let leaf = core::arch::x86_64::__cpuid_count(0xd, index);
     (leaf.ebx as usize, leaf.eax as usize, leaf.ecx & 2 != 0)
 }

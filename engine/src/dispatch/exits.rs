@@ -77,9 +77,13 @@ impl<H: Host> Engine<H> {
                 let site = self.sites[site as usize];
                 self.vector_state(&site)
             }
-            ExitKind::SharedString { site } => {
+            ExitKind::SharedWhole { site, transfers } => {
                 let site = self.sites[site as usize];
-                self.with_host(|host, engine| host.shared_string(engine, &site))
+                let flow = self.with_host(|host, engine| host.shared_whole(engine, &site));
+                if flow != Flow::NotMade {
+                    self.settle(exit.counter, i64::from(transfers));
+                }
+                flow
             }
             ExitKind::Breakpoint => self.with_host(|host, engine| host.stopped(engine, Stopped::Breakpoint)),
             ExitKind::Unsupported { what } => self.with_host(|host, engine| host.unsupported(engine, what)),
@@ -178,6 +182,8 @@ impl<H: Host> Engine<H> {
             }
             Before::Use(address) => {
                 self.settle(exit.counter, -i64::from(exit.unsettled));
+                // The instruction adds what its bit number adds by itself.
+                let address = address.wrapping_sub(site.bit_displacement(self.context()));
                 self.context().access_address = address;
                 body
             }

@@ -14,12 +14,14 @@ impl Translator<'_> {
     pub(super) fn indirect(&mut self, insn: &Insn, call: bool) {
         let instruction = &insn.instruction;
         self.watch_branch(insn);
-        let shared = instruction.op_count() == 1 && instruction.op0_kind() == OpKind::Memory && self.is_site(insn.pc());
+        let jump = !call && instruction.mnemonic() != Mnemonic::Ret;
+        let shared = jump && instruction.op0_kind() == OpKind::Memory && self.is_site(insn.pc());
         if shared {
-            let number = self.style.first_site + self.sites.len() as u32;
-            self.sites.push(Site::of_pointer(instruction));
-            self.row(insn.pc(), Spill::None);
+            let number = self.add_site(insn, Site::of_pointer(instruction));
             self.before_site(number, insn.pc());
+        }
+        if !jump && self.branch_site(insn) {
+            return;
         }
         self.asm.store(offset::SPILL_RCX, reg::RCX);
         self.asm.store(offset::SPILL_RAX, reg::RAX);

@@ -4,7 +4,7 @@ use alloc::vec::Vec;
 
 use iced_x86::OpKind;
 
-use super::{Late, Stub, Translator, condition};
+use super::{Late, SiteMode, Stub, Translator, condition};
 use crate::context::{offset, reg};
 use crate::emit::{Assembler, cond};
 use crate::flags::{self, STATUS};
@@ -22,9 +22,7 @@ impl Translator<'_> {
                 self.go_on(insn.instruction.near_branch_target());
             }
             End::Call(insn) => {
-                self.watch_branch(insn);
-                self.row(insn.pc(), Spill::None);
-                self.push_return_address(insn);
+                self.call(insn);
                 self.counted += 1;
                 self.go_on(insn.instruction.near_branch_target());
             }
@@ -33,8 +31,14 @@ impl Translator<'_> {
                 self.indirect(insn, matches!(end, End::IndirectCall(_)))
             }
             End::VectorState(insn) => {
-                let number = self.style.first_site + self.sites.len() as u32;
-                self.sites.push(Site::of_state(&insn.instruction));
+                let number = self.add_site(insn, Site::of_state(&insn.instruction));
+                let shared = self.is_site(insn.pc());
+                if shared && matches!(self.style.sites, SiteMode::Redirect(_)) {
+                    return self.simple_exit(insn.pc(), ExitKind::SharedWhole { site: number, transfers: 0 });
+                }
+                if shared {
+                    self.before_site(number, insn.pc());
+                }
                 self.simple_exit(insn.pc(), ExitKind::VectorState { site: number });
             }
             End::SystemCall(insn) => self.simple_exit(insn.pc(), ExitKind::SystemCall { length: insn.instruction.len() as u8 }),

@@ -11,20 +11,14 @@ use crate::unit::{ExitKind, Spill};
 impl Translator<'_> {
     /// An instruction at a shared site.
     pub(super) fn site(&mut self, insn: &Insn, site: Site) {
-        let number = self.style.first_site + self.sites.len() as u32;
-        self.sites.push(site);
-        self.row(insn.pc(), Spill::None);
+        let number = self.add_site(insn, site);
         if matches!(self.style.sites, SiteMode::Announce(_)) {
             self.announce(number, insn);
             return;
         }
         match site.form {
-            Form::String => {
-                let exit = self.exit(ExitKind::SharedString { site: number }, insn.pc());
-                self.leave(exit);
-            }
-            Form::Other => {
-                let exit = self.exit(ExitKind::Unsupported { what: "an instruction of this kind on shared memory" }, insn.pc());
+            Form::String | Form::Stack | Form::Lanes | Form::Other => {
+                let exit = self.exit(ExitKind::SharedWhole { site: number, transfers: 0 }, insn.pc());
                 self.leave(exit);
             }
             Form::Explicit => {
@@ -45,6 +39,29 @@ impl Translator<'_> {
                 }
             }
         }
+    }
+
+    pub(super) fn add_site(&mut self, insn: &Insn, site: Site) -> u32 {
+        let number = self.style.first_site + self.sites.len() as u32;
+        self.sites.push(site);
+        self.row(insn.pc(), Spill::None);
+        number
+    }
+
+    /// A call or return at a shared site; `true` if the host performs it.
+    pub(super) fn branch_site(&mut self, insn: &Insn) -> bool {
+        if !self.is_site(insn.pc()) {
+            return false;
+        }
+        let Some(site) = Site::analyse(&insn.instruction, self.factory) else { return false };
+        let number = self.add_site(insn, site);
+        if matches!(self.style.sites, SiteMode::Announce(_)) {
+            self.before_site(number, insn.pc());
+            return false;
+        }
+        let exit = self.exit(ExitKind::SharedWhole { site: number, transfers: 1 }, insn.pc());
+        self.leave(exit);
+        true
     }
 
     fn announce(&mut self, number: u32, insn: &Insn) {
@@ -107,7 +124,7 @@ impl Translator<'_> {
             return true;
         }
         let pushes = matches!(instruction.mnemonic(), Mnemonic::Push | Mnemonic::Call);
-        if pushes && site.form == Form::Other && instruction.op0_kind() != OpKind::Memory {
+        if pushes && site.form == Form::Stack && instruction.op0_kind() != OpKind::Memory {
             self.asm.store(offset::SPILL_RCX, reg::RCX);
             self.asm.raw(&[0x48, 0x8d, 0x4c, 0x24, 0xf8]); // lea rcx, [rsp - 8]
             return true;

@@ -1,13 +1,16 @@
 //! The recorder as the engine's host.
 
 use engine::sys::{UContext, raw};
-use engine::{After, Before, Engine, FaultInfo, Flow, Host, Nondeterministic, SignalContext, Site, SiteKind, Stopped, is_readable, reg};
+use engine::lanes::{self, Vectors};
+use engine::{After, Before, Engine, FaultInfo, Flow, Host, Nondeterministic, SignalContext, Site, SiteKind, Stopped, reg};
 use recording::{Body, EndReason, EventHeader, Instruction, Nondet, RegisterValues, Registers, Time, state_hash};
 use shmem_log::{Kind, Origin, SiteIndex, Token};
 
 use super::access::{self, AccessLog};
+use super::bounce::{self, Bounce, Bounced};
 use super::events::EventLog;
-use super::shared::{SharedMap, SharedMaps};
+use super::guest_bytes;
+use super::shared::SharedMaps;
 use super::signals::{self, Signals};
 use super::vdso::Vdso;
 use super::writable_code::WritableCode;
@@ -19,7 +22,13 @@ pub type Guest = Engine<Recorder>;
 const WIDEST: usize = 64;
 
 /// An instrumented write between its two halves.
-struct Pending {
+enum Pending {
+    Direct(Direct),
+    Bounced(Bounced),
+}
+
+/// It runs on the known copy.
+struct Direct {
     token: Option<Token>,
     /// The guest's address.
     address: u64,
@@ -42,7 +51,9 @@ pub struct Recorder {
     pub uuid: [u8; 16],
     pending: Option<Pending>,
     /// An event was lost: the log is full.
-    overflow: bool,
+    pub overflow: bool,
+    bounce: alloc::boxed::Box<Bounce>,
+    vector_layout: Option<lanes::Layout>,
 }
 
 impl Recorder {
@@ -55,12 +66,34 @@ impl Recorder {
         fs_base: u64,
         uuid: [u8; 16],
     ) -> Self {
-        Self { events, shared, log, signals, vdso, writable_code: WritableCode::default(), fs_base, uuid, pending: None, overflow: false }
+        Self {
+            events,
+            shared,
+            log,
+            signals,
+            vdso,
+            writable_code: WritableCode::default(),
+            fs_base,
+            uuid,
+            pending: None,
+            overflow: false,
+            bounce: Bounce::new(),
+            vector_layout: None,
+        }
     }
 
     pub fn registers(&self, engine: &mut Guest) -> Registers {
         let context = engine.context();
         Registers { gpr: context.gpr, rip: context.rip, rflags: context.rflags, fs_base: self.fs_base, gs_base: 0 }
+    }
+
+    pub fn vector_layout(&mut self) -> lanes::Layout {
+        *self.vector_layout.get_or_insert_with(lanes::Layout::new)
+    }
+
+    /// A copy of the vector registers.
+    pub fn vectors(&mut self) -> Vectors {
+        Vectors::save(self.vector_layout())
     }
 
     /// The header of an event that happens now.
@@ -101,7 +134,7 @@ impl Recorder {
     }
 
     /// Prepares the second try of a locked instruction whose first try lost: `pending.old` is what is there now.
-    fn again(&mut self, engine: &mut Guest, pending: Pending, pc: u64) -> After {
+    fn again(&mut self, engine: &mut Guest, pending: Direct, pc: u64) -> After {
         let seen = &pending.old[..pending.size];
         // The event is the instruction's, so its state is the one before it; and it is noted even if the lost result in the known
         // copy happens to look the same.
@@ -115,7 +148,7 @@ impl Recorder {
             // The next exit finds the log full as well and ends the recording there.
             self.overflow = true;
         }
-        self.pending = Some(pending);
+        self.pending = Some(Pending::Direct(pending));
         After::Again
     }
 
@@ -132,16 +165,6 @@ impl Recorder {
 /// A registered site, or where there was no room for it its address.
 fn origin(site: Option<SiteIndex>, pc: u64) -> Origin {
     site.map_or(Origin::Pc { pc, by_kernel: false }, Origin::Site)
-}
-
-/// What the access would meet at the guest's own address.
-fn faults(map: &SharedMap, site: &Site, address: u64) -> Option<FaultInfo> {
-    let writes = site.kind != SiteKind::Read;
-    if map.prot & raw::PROT_READ == 0 || (writes && map.prot & raw::PROT_WRITE == 0) {
-        return Some(FaultInfo::access(address, writes));
-    }
-    let last = (address + u64::from(site.size) - 1).min(map.end - 1);
-    [address, last].into_iter().find(|&byte| !is_readable(map.to_alias(byte))).map(|byte| FaultInfo::bus(byte, writes))
 }
 
 /// Reads real shared memory with single accesses of the operand's own size, as the instruction would.
@@ -252,6 +275,28 @@ fn compare_exchange(alias: u64, old: &[u8], new: &[u8]) -> bool {
     }
 }
 
+impl Recorder {
+    /// Gives an operand that does not lie in one mapping as a whole, or of which only parts are touched, a place of its own.
+    fn bounce_before(&mut self, engine: &mut Guest, site: &Site, address: u64, size: usize) -> Before {
+        match bounce::before(self, engine, site, address, size) {
+            Ok((at, bounced)) => {
+                self.pending = bounced.map(Pending::Bounced);
+                Before::Use(at)
+            }
+            Err(fault) => Before::Instead(signals::fault(self, engine, &fault)),
+        }
+    }
+
+    fn bounce_after(&mut self, engine: &mut Guest, site: &Site, bounced: &Bounced) -> After {
+        bounce::after(self, engine, site, bounced);
+        After::Done
+    }
+
+    pub fn bounce_buffer(&mut self) -> &mut Bounce {
+        &mut self.bounce
+    }
+}
+
 impl Host for Recorder {
     fn system_call(&mut self, engine: &mut Guest, length: u64) -> Flow {
         calls::system_call(self, engine, length)
@@ -274,25 +319,24 @@ impl Host for Recorder {
     }
 
     fn shared_before(&mut self, engine: &mut Guest, site: &Site, address: u64) -> Before {
-        let Some(map) = self.shared.find(address).copied() else {
-            if self.shared.overlaps(address, address + u64::from(site.size)) {
-                let flow =
-                    end::stop_unsupported(self, engine, format_args!("an access that begins before a shared mapping and ends in it"));
-                return Before::Instead(flow);
-            }
-            self.pending = None;
-            return Before::Use(address);
+        self.pending = None;
+        let size = bounce::operand_size(self, site);
+        let Some(map) = self.shared.find(address).copied().filter(|map| address + size as u64 <= map.end) else {
+            return match self.shared.overlaps(address, address + size as u64) {
+                true => self.bounce_before(engine, site, address, size),
+                false => Before::Use(address),
+            };
         };
-        let size = (site.size as usize).min(WIDEST);
-        if address + size as u64 > map.end && !site.masked {
-            let flow = end::stop_unsupported(self, engine, format_args!("an access that begins in a shared mapping and ends behind it"));
-            return Before::Instead(flow);
+        if site.masked || size > WIDEST {
+            return self.bounce_before(engine, site, address, size);
         }
-        if let Some(fault) = faults(&map, site, address) {
+        if let Err(fault) = guest_bytes::check(&map, address, size, site.kind != SiteKind::Read) {
             return Before::Instead(signals::fault(self, engine, &fault));
         }
-        let size = size.min((map.end - address) as usize);
         let (alias, known) = (map.to_alias(address), map.to_known(address));
+        if bounce::is_no_access(site) {
+            return Before::Use(alias);
+        }
         let access = access::kind(site.kind);
         let tag = if map.object.is_some() { self.site_index(engine, site) } else { None };
         let mut token = match (map.object, &mut self.log) {
@@ -300,7 +344,7 @@ impl Host for Recorder {
             _ => None,
         };
         let mut old = [0; WIDEST];
-        if site.kind != SiteKind::Write || site.masked {
+        if site.kind != SiteKind::Write {
             load(alias, &mut old[..size]);
             if site.kind == SiteKind::Read
                 && let (Some(token), Some(log)) = (token.take(), &mut self.log)
@@ -312,13 +356,17 @@ impl Host for Recorder {
             }
         }
         if site.kind != SiteKind::Read {
-            self.pending = Some(Pending { token, address, alias, known, size, old });
+            self.pending = Some(Pending::Direct(Direct { token, address, alias, known, size, old }));
         }
         Before::Use(known)
     }
 
     fn shared_after(&mut self, engine: &mut Guest, site: &Site) -> After {
-        let Some(mut pending) = self.pending.take() else { return After::Done };
+        let mut pending = match self.pending.take() {
+            Some(Pending::Direct(pending)) => pending,
+            Some(Pending::Bounced(bounced)) => return self.bounce_after(engine, site, &bounced),
+            None => return After::Done,
+        };
         let (mut new, size) = ([0; WIDEST], pending.size);
         let new = &mut new[..size];
         load(pending.known, new);
@@ -329,10 +377,6 @@ impl Host for Recorder {
                 // Another process came between: what it wrote becomes known, and the instruction runs once more on that.
                 load(pending.alias, &mut pending.old[..size]);
                 return self.again(engine, pending, site.pc);
-            }
-        } else if site.masked {
-            for (index, byte) in new.iter().enumerate().filter(|&(index, byte)| *byte != old[index]) {
-                store(pending.alias + index as u64, &[*byte]);
             }
         } else {
             store(pending.alias, new);
@@ -345,8 +389,8 @@ impl Host for Recorder {
         After::Done
     }
 
-    fn shared_string(&mut self, engine: &mut Guest, site: &Site) -> Flow {
-        super::strings::perform(self, engine, site)
+    fn shared_whole(&mut self, engine: &mut Guest, site: &Site) -> Flow {
+        super::performed::perform(self, engine, site)
     }
 
     fn fault(&mut self, engine: &mut Guest, fault: &FaultInfo) -> Flow {
@@ -354,7 +398,7 @@ impl Host for Recorder {
         if fault.signal == raw::SIGSEGV as i32 && self.shared.find(fault.address).is_some() {
             if !engine.add_shared_pc(pc) {
                 // Its translation has come here again: there is no rule for the operand that lies in shared memory.
-                return end::stop_unsupported(self, engine, format_args!("an instruction of this kind on shared memory"));
+                return super::performed::no_rule(self, engine, pc);
             }
             let header = self.header(engine);
             let fits = self.event(&header, &Body::SitesAdded { pc });

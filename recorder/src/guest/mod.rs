@@ -12,14 +12,17 @@
 mod access;
 mod api;
 mod borrowed;
+mod bounce;
 mod calls;
 mod control;
 mod end;
 mod events;
 mod frames;
+mod guest_bytes;
 mod host;
 mod maps;
 mod message;
+mod performed;
 mod preload;
 mod shared;
 mod signals;

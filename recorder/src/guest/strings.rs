@@ -4,13 +4,12 @@
 //! differences found are events of the one instruction.
 
 use engine::{Flow, Site, read_guest, reg};
-use shmem_log::{Kind, LineTicks, Origin, Writer};
 
 use super::end;
-use super::host::{Guest, Recorder, load, store};
+use super::guest_bytes::PIECE;
+use super::host::{Guest, Recorder};
+use super::signals;
 
-const PIECE: usize = 4096;
-const LINES: usize = PIECE / 64 + 1;
 const DIRECTION: u64 = 0x400;
 const STATUS: u64 = 0x8d5;
 const ZERO: u64 = 0x40;
@@ -51,7 +50,8 @@ pub fn perform(host: &mut Recorder, engine: &mut Guest, site: &Site) -> Flow {
     let backwards = rflags & DIRECTION != 0;
     let step = if backwards { (size as u64).wrapping_neg() } else { size as u64 };
     let (uses_source, uses_target) = (!matches!(operation, Operation::Store | Operation::Scan), !matches!(operation, Operation::Load));
-    let mut left = if repeated { state[reg::RCX] } else { 1 };
+    let total = if repeated { state[reg::RCX] } else { 1 };
+    let mut left = total;
     while left > 0 {
         let (source, target) = (state[reg::RSI], state[reg::RDI]);
         let bulk = matches!(operation, Operation::Move | Operation::Store) && !backwards;
@@ -63,15 +63,14 @@ pub fn perform(host: &mut Recorder, engine: &mut Guest, site: &Site) -> Flow {
         if uses_target {
             count = count.min(host.elements_to_edge(target, size));
         }
-        if count == 0 {
-            return end::stop_unsupported(host, engine, format_args!("a string element across the edge of a shared mapping"));
-        }
+        // An element across the edge of a mapping comes alone.
+        count = count.max(1);
         let length = count * size;
         let mut buffer = [0u8; PIECE];
         let mut other = [0u8; 8];
         let done = match operation {
             Operation::Move => {
-                host.get(engine, site.pc, source, &mut buffer[..length]) && host.put(engine, site.pc, target, &buffer[..length])
+                host.get(engine, site.pc, source, &mut buffer[..length]).and_then(|()| host.put(engine, site.pc, target, &buffer[..length]))
             }
             Operation::Store => {
                 let value = state[reg::RAX].to_le_bytes();
@@ -91,7 +90,7 @@ pub fn perform(host: &mut Recorder, engine: &mut Guest, site: &Site) -> Flow {
                 done
             }
             Operation::Compare => {
-                let done = host.get(engine, site.pc, source, &mut buffer[..size]) && host.get(engine, site.pc, target, &mut other[..size]);
+                let done = host.get(engine, site.pc, source, &mut buffer[..size]).and_then(|()| host.get(engine, site.pc, target, &mut other[..size]));
                 rflags = compare(rflags, &buffer[..size], &other[..size]);
                 done
             }
@@ -101,7 +100,10 @@ pub fn perform(host: &mut Recorder, engine: &mut Guest, site: &Site) -> Flow {
                 done
             }
         };
-        if !done {
+        if let Err(fault) = done {
+            if left == total {
+                return signals::fault(host, engine, &fault);
+            }
             return end::stop_unsupported(host, engine, format_args!("a string instruction that faults half-way through shared memory"));
         }
         left -= count as u64;
@@ -143,51 +145,3 @@ fn compare(rflags: u64, left: &[u8], right: &[u8]) -> u64 {
     const FROM_LOW: u64 = 0x14;
     rflags & !STATUS | high & STATUS & !FROM_LOW | low & FROM_LOW
 }
-
-impl Recorder {
-    /// How many elements from `address` on lie on one side of a mapping's edge.
-    fn elements_to_edge(&self, address: u64, size: usize) -> usize {
-        if let Some(map) = self.shared.find(address) {
-            return ((map.end - address) as usize) / size;
-        }
-        let next = self.shared.iter().map(|map| map.start).filter(|&start| start > address).min().unwrap_or(u64::MAX);
-        ((next - address) as usize) / size
-    }
-
-    /// Reads guest memory, shared or not; `false` if it cannot be read.
-    fn get(&mut self, engine: &mut Guest, pc: u64, address: u64, buffer: &mut [u8]) -> bool {
-        let Some(map) = self.shared.find(address).copied() else { return read_guest(address, buffer) == buffer.len() };
-        let mut scratch = [LineTicks::default(); LINES];
-        let token = match (map.object, &mut self.log) {
-            (Some(object), Some(log)) => {
-                Some(log.begin_wide(Kind::Read, object, map.to_object(address), buffer.len() as u64, &mut scratch))
-            }
-            _ => None,
-        };
-        load(map.to_alias(address), buffer);
-        if let (Some(token), Some(log)) = (token, &mut self.log) {
-            log.commit_wide(token, &mut scratch, Origin::Pc { pc, by_kernel: false }, engine.bbcount(), buffer, &[]);
-        }
-        self.refresh(engine, address, buffer, map.to_known(address))
-    }
-
-    /// Writes guest memory, shared or not; `false` if it cannot be written.
-    fn put(&mut self, engine: &mut Guest, pc: u64, address: u64, bytes: &[u8]) -> bool {
-        let Some(map) = self.shared.find(address).copied() else { return engine.write_guest(address, bytes) == bytes.len() };
-        let mut scratch = [LineTicks::default(); LINES];
-        let token = match (map.object, &mut self.log) {
-            (Some(object), Some(log)) => {
-                Some(log.begin_wide(Kind::Write, object, map.to_object(address), bytes.len() as u64, &mut scratch))
-            }
-            _ => None,
-        };
-        store(map.to_alias(address), bytes);
-        store(map.to_known(address), bytes);
-        if let (Some(token), Some(log)) = (token, &mut self.log) {
-            log.commit_wide(token, &mut scratch, Origin::Pc { pc, by_kernel: false }, engine.bbcount(), &[], bytes);
-        }
-        true
-    }
-}
-
-const _: () = assert!(LINES >= Writer::lines(63, PIECE as u64));

@@ -371,8 +371,8 @@ impl Host for ReplayHost {
         After::Done
     }
 
-    fn shared_string(&mut self, engine: &mut Guest, _site: &Site) -> Flow {
-        self.diverge(engine, "a redirected string instruction, which replay never asks for".into())
+    fn shared_whole(&mut self, engine: &mut Guest, _site: &Site) -> Flow {
+        self.diverge(engine, "an instruction to perform, which replay never asks for".into())
     }
 
     /// Faults are signal events, which are stopped at before the instruction runs; a trap is behind its instruction.

@@ -1,5 +1,4 @@
 // One access that begins in private and ends in shared memory, and the reverse.
-//@ fails: an access across the edge of a shared mapping ends the recording
 #include "../program.h"
 
 int main(void)

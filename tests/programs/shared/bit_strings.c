@@ -1,5 +1,4 @@
 // Bit instructions with the bit's number in a register, which may lie far from the address: plain and locked, by two processes.
-//@ fails: bit numbers in registers are not understood on shared memory
 #include "../program.h"
 
 int main(void)

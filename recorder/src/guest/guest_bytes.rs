@@ -1,0 +1,154 @@
+//! Reading and writing guest memory, shared or not, on behalf of an instruction that is performed here.
+//!
+//! Shared bytes are an access of their own in the log, what another process changed is an event of the instruction.
+
+use engine::{FaultInfo, is_readable, read_guest, sys::raw};
+use shmem_log::{Kind, LineTicks, Origin, Writer};
+
+use super::host::{Guest, Recorder, load, store};
+use super::shared::SharedMap;
+
+/// Bytes of the longest access; longer ones are several.
+pub const PIECE: usize = 4096;
+const LINES: usize = PIECE / 64 + 1;
+const PAGE: u64 = 4096;
+
+const _: () = assert!(LINES >= Writer::lines(63, PIECE as u64));
+
+impl Recorder {
+    /// How many elements from `address` on lie on one side of a mapping's edge.
+    pub fn elements_to_edge(&self, address: u64, size: usize) -> usize {
+        ((self.edge(address) - address) as usize) / size
+    }
+
+    fn edge(&self, address: u64) -> u64 {
+        match self.shared.find(address) {
+            Some(map) => map.end,
+            None => self.shared.iter().map(|map| map.start).filter(|&start| start > address).min().unwrap_or(u64::MAX),
+        }
+    }
+
+    /// Reads guest memory; `buffer` is undefined after an error. The context is that of the instruction at `pc`.
+    pub fn get(&mut self, engine: &mut Guest, pc: u64, address: u64, buffer: &mut [u8]) -> Result<(), FaultInfo> {
+        let mut done = 0;
+        while done < buffer.len() {
+            let at = address.wrapping_add(done as u64);
+            let length = (buffer.len() - done).min((self.edge(at) - at) as usize).min(PIECE);
+            self.get_part(engine, pc, at, &mut buffer[done..done + length])?;
+            done += length;
+        }
+        Ok(())
+    }
+
+    fn get_part(&mut self, engine: &mut Guest, pc: u64, address: u64, buffer: &mut [u8]) -> Result<(), FaultInfo> {
+        let Some(map) = self.shared.find(address).copied() else {
+            return match read_guest(address, buffer) {
+                done if done == buffer.len() => Ok(()),
+                done => Err(private_fault(address + done as u64, false)),
+            };
+        };
+        check(&map, address, buffer.len(), false)?;
+        let mut scratch = [LineTicks::default(); LINES];
+        let token = match (map.object, &mut self.log) {
+            (Some(object), Some(log)) => {
+                Some(log.begin_wide(Kind::Read, object, map.to_object(address), buffer.len() as u64, &mut scratch))
+            }
+            _ => None,
+        };
+        load(map.to_alias(address), buffer);
+        if let (Some(token), Some(log)) = (token, &mut self.log) {
+            log.commit_wide(token, &mut scratch, Origin::Pc { pc, by_kernel: false }, engine.bbcount(), buffer, &[]);
+        }
+        if !self.refresh(engine, address, buffer, map.to_known(address)) {
+            // The next event finds the log full as well and ends the recording there.
+            self.overflow = true;
+        }
+        Ok(())
+    }
+
+    /// Writes guest memory, in address order; those before an error's address may have been written.
+    pub fn put(&mut self, engine: &mut Guest, pc: u64, address: u64, bytes: &[u8]) -> Result<(), FaultInfo> {
+        let mut done = 0;
+        while done < bytes.len() {
+            let at = address.wrapping_add(done as u64);
+            let length = (bytes.len() - done).min((self.edge(at) - at) as usize).min(PIECE);
+            self.put_part(engine, pc, at, &bytes[done..done + length])?;
+            done += length;
+        }
+        Ok(())
+    }
+
+    fn put_part(&mut self, engine: &mut Guest, pc: u64, address: u64, bytes: &[u8]) -> Result<(), FaultInfo> {
+        let Some(map) = self.shared.find(address).copied() else {
+            return match engine.write_guest(address, bytes) {
+                done if done == bytes.len() => Ok(()),
+                done => Err(private_fault(address + done as u64, true)),
+            };
+        };
+        check(&map, address, bytes.len(), true)?;
+        let mut scratch = [LineTicks::default(); LINES];
+        let token = match (map.object, &mut self.log) {
+            (Some(object), Some(log)) => {
+                Some(log.begin_wide(Kind::Write, object, map.to_object(address), bytes.len() as u64, &mut scratch))
+            }
+            _ => None,
+        };
+        store(map.to_alias(address), bytes);
+        store(map.to_known(address), bytes);
+        if let (Some(token), Some(log)) = (token, &mut self.log) {
+            log.commit_wide(token, &mut scratch, Origin::Pc { pc, by_kernel: false }, engine.bbcount(), &[], bytes);
+        }
+        Ok(())
+    }
+}
+
+/// What an access would meet at the guest's own addresses, shared or not, before anything has been changed.
+pub fn check_all(host: &Recorder, engine: &mut Guest, address: u64, length: usize, writes: bool) -> Result<(), FaultInfo> {
+    let mut done = 0;
+    while done < length {
+        let at = address.wrapping_add(done as u64);
+        let part = (length - done).min((host.edge(at) - at) as usize);
+        match host.shared.find(at) {
+            Some(map) => check(map, at, part, writes)?,
+            None => check_private(engine, at, part, writes)?,
+        }
+        done += part;
+    }
+    Ok(())
+}
+
+fn check_private(engine: &mut Guest, address: u64, length: usize, writes: bool) -> Result<(), FaultInfo> {
+    for at in [address, address + length as u64 - 1] {
+        let mut byte = [0];
+        // The byte is written back as it is: nothing else runs in this process.
+        if read_guest(at, &mut byte) == 0 || (writes && engine.write_guest(at, &byte) == 0) {
+            return Err(private_fault(at, writes));
+        }
+    }
+    Ok(())
+}
+
+/// What an access within a shared mapping would meet at the guest's own address.
+pub fn check(map: &SharedMap, address: u64, length: usize, writes: bool) -> Result<(), FaultInfo> {
+    if map.prot & raw::PROT_READ == 0 || (writes && map.prot & raw::PROT_WRITE == 0) {
+        return Err(FaultInfo::access(address, writes));
+    }
+    let end = (address + length as u64).min(map.end);
+    let mut byte = address;
+    while byte < end {
+        if !is_readable(map.to_alias(byte)) {
+            return Err(FaultInfo::bus(byte, writes));
+        }
+        byte = (byte & !(PAGE - 1)) + PAGE;
+    }
+    Ok(())
+}
+
+/// The fault of an access to private memory that did not work.
+fn private_fault(address: u64, writes: bool) -> FaultInfo {
+    match (is_readable(address), writes) {
+        (true, _) => FaultInfo::access(address, writes),
+        (false, true) => FaultInfo::write(address),
+        (false, false) => FaultInfo::read(address),
+    }
+}
