@@ -26,7 +26,7 @@ const LOW: usize = 160;
 
 impl Layout {
     /// Asks the processor, which takes microseconds.
-    pub fn new() -> Self {
+    pub fn of_processor() -> Self {
         Self { size: vector::image_size(), parts: PARTS.map(|index| vector::component(index).0) }
     }
 

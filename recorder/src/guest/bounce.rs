@@ -7,10 +7,10 @@
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 
-use engine::{FaultInfo, Site, SiteKind, lanes};
+use engine::{Site, SiteKind, lanes};
 use iced_x86::Mnemonic;
 
-use super::guest_bytes::check_all;
+use super::guest_bytes::{Refused, check_all};
 use super::host::{Guest, Recorder};
 
 /// The largest block of processor state, and what alignment may add.
@@ -53,13 +53,7 @@ pub fn is_no_access(site: &Site) -> bool {
 }
 
 /// Where the instruction is to run, and what [`after`] needs for one that writes.
-pub fn before(
-    host: &mut Recorder,
-    engine: &mut Guest,
-    site: &Site,
-    address: u64,
-    size: usize,
-) -> Result<(u64, Option<Bounced>), FaultInfo> {
+pub fn before(host: &mut Recorder, engine: &mut Guest, site: &Site, address: u64, size: usize) -> Result<(u64, Option<Bounced>), Refused> {
     let masked = if site.masked { lanes::masked_ranges(site, &host.vectors()) } else { None };
     let ranges = masked.unwrap_or_else(|| alloc::vec![(0, size as u64)]);
     let writes = site.kind != SiteKind::Read;

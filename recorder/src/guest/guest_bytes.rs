@@ -15,6 +15,34 @@ const PAGE: u64 = 4096;
 
 const _: () = assert!(LINES >= Writer::lines(63, PIECE as u64));
 
+/// An access that memory does not allow.
+#[derive(Clone, Copy, Debug)]
+pub struct Refused {
+    address: u64,
+    writes: bool,
+    why: Why,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Why {
+    Right,
+    /// Behind the end of a mapped file.
+    End,
+    Unmapped,
+}
+
+impl Refused {
+    /// The guest's fault that this is.
+    pub fn fault(self) -> FaultInfo {
+        match (self.why, self.writes) {
+            (Why::Right, writes) => FaultInfo::access(self.address, writes),
+            (Why::End, writes) => FaultInfo::bus(self.address, writes),
+            (Why::Unmapped, true) => FaultInfo::write(self.address),
+            (Why::Unmapped, false) => FaultInfo::read(self.address),
+        }
+    }
+}
+
 impl Recorder {
     /// How many elements from `address` on lie on one side of a mapping's edge.
     pub fn elements_to_edge(&self, address: u64, size: usize) -> usize {
@@ -29,7 +57,7 @@ impl Recorder {
     }
 
     /// Reads guest memory; `buffer` is undefined after an error. The context is that of the instruction at `pc`.
-    pub fn get(&mut self, engine: &mut Guest, pc: u64, address: u64, buffer: &mut [u8]) -> Result<(), FaultInfo> {
+    pub fn get(&mut self, engine: &mut Guest, pc: u64, address: u64, buffer: &mut [u8]) -> Result<(), Refused> {
         let mut done = 0;
         while done < buffer.len() {
             let at = address.wrapping_add(done as u64);
@@ -40,7 +68,7 @@ impl Recorder {
         Ok(())
     }
 
-    fn get_part(&mut self, engine: &mut Guest, pc: u64, address: u64, buffer: &mut [u8]) -> Result<(), FaultInfo> {
+    fn get_part(&mut self, engine: &mut Guest, pc: u64, address: u64, buffer: &mut [u8]) -> Result<(), Refused> {
         let Some(map) = self.shared.find(address).copied() else {
             return match read_guest(address, buffer) {
                 done if done == buffer.len() => Ok(()),
@@ -67,7 +95,7 @@ impl Recorder {
     }
 
     /// Writes guest memory, in address order; those before an error's address may have been written.
-    pub fn put(&mut self, engine: &mut Guest, pc: u64, address: u64, bytes: &[u8]) -> Result<(), FaultInfo> {
+    pub fn put(&mut self, engine: &mut Guest, pc: u64, address: u64, bytes: &[u8]) -> Result<(), Refused> {
         let mut done = 0;
         while done < bytes.len() {
             let at = address.wrapping_add(done as u64);
@@ -78,7 +106,7 @@ impl Recorder {
         Ok(())
     }
 
-    fn put_part(&mut self, engine: &mut Guest, pc: u64, address: u64, bytes: &[u8]) -> Result<(), FaultInfo> {
+    fn put_part(&mut self, engine: &mut Guest, pc: u64, address: u64, bytes: &[u8]) -> Result<(), Refused> {
         let Some(map) = self.shared.find(address).copied() else {
             return match engine.write_guest(address, bytes) {
                 done if done == bytes.len() => Ok(()),
@@ -103,7 +131,7 @@ impl Recorder {
 }
 
 /// What an access would meet at the guest's own addresses, shared or not, before anything has been changed.
-pub fn check_all(host: &Recorder, engine: &mut Guest, address: u64, length: usize, writes: bool) -> Result<(), FaultInfo> {
+pub fn check_all(host: &Recorder, engine: &mut Guest, address: u64, length: usize, writes: bool) -> Result<(), Refused> {
     let mut done = 0;
     while done < length {
         let at = address.wrapping_add(done as u64);
@@ -117,7 +145,7 @@ pub fn check_all(host: &Recorder, engine: &mut Guest, address: u64, length: usiz
     Ok(())
 }
 
-fn check_private(engine: &mut Guest, address: u64, length: usize, writes: bool) -> Result<(), FaultInfo> {
+fn check_private(engine: &mut Guest, address: u64, length: usize, writes: bool) -> Result<(), Refused> {
     for at in [address, address + length as u64 - 1] {
         let mut byte = [0];
         // The byte is written back as it is: nothing else runs in this process.
@@ -129,26 +157,22 @@ fn check_private(engine: &mut Guest, address: u64, length: usize, writes: bool) 
 }
 
 /// What an access within a shared mapping would meet at the guest's own address.
-pub fn check(map: &SharedMap, address: u64, length: usize, writes: bool) -> Result<(), FaultInfo> {
+pub fn check(map: &SharedMap, address: u64, length: usize, writes: bool) -> Result<(), Refused> {
     if map.prot & raw::PROT_READ == 0 || (writes && map.prot & raw::PROT_WRITE == 0) {
-        return Err(FaultInfo::access(address, writes));
+        return Err(Refused { address, writes, why: Why::Right });
     }
     let end = (address + length as u64).min(map.end);
     let mut byte = address;
     while byte < end {
         if !is_readable(map.to_alias(byte)) {
-            return Err(FaultInfo::bus(byte, writes));
+            return Err(Refused { address: byte, writes, why: Why::End });
         }
         byte = (byte & !(PAGE - 1)) + PAGE;
     }
     Ok(())
 }
 
-/// The fault of an access to private memory that did not work.
-fn private_fault(address: u64, writes: bool) -> FaultInfo {
-    match (is_readable(address), writes) {
-        (true, _) => FaultInfo::access(address, writes),
-        (false, true) => FaultInfo::write(address),
-        (false, false) => FaultInfo::read(address),
-    }
+/// Why an access to private memory did not work.
+fn private_fault(address: u64, writes: bool) -> Refused {
+    Refused { address, writes, why: if is_readable(address) { Why::Right } else { Why::Unmapped } }
 }

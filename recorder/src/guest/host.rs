@@ -1,7 +1,7 @@
 //! The recorder as the engine's host.
 
-use engine::sys::{UContext, raw};
 use engine::lanes::{self, Vectors};
+use engine::sys::{UContext, raw};
 use engine::{After, Before, Engine, FaultInfo, Flow, Host, Nondeterministic, SignalContext, Site, SiteKind, Stopped, reg};
 use recording::{Body, EndReason, EventHeader, Instruction, Nondet, RegisterValues, Registers, Time, state_hash};
 use shmem_log::{Kind, Origin, SiteIndex, Token};
@@ -88,7 +88,7 @@ impl Recorder {
     }
 
     pub fn vector_layout(&mut self) -> lanes::Layout {
-        *self.vector_layout.get_or_insert_with(lanes::Layout::new)
+        *self.vector_layout.get_or_insert_with(lanes::Layout::of_processor)
     }
 
     /// A copy of the vector registers.
@@ -283,7 +283,7 @@ impl Recorder {
                 self.pending = bounced.map(Pending::Bounced);
                 Before::Use(at)
             }
-            Err(fault) => Before::Instead(signals::fault(self, engine, &fault)),
+            Err(refused) => Before::Instead(signals::fault(self, engine, &refused.fault())),
         }
     }
 
@@ -330,8 +330,8 @@ impl Host for Recorder {
         if site.masked || size > WIDEST {
             return self.bounce_before(engine, site, address, size);
         }
-        if let Err(fault) = guest_bytes::check(&map, address, size, site.kind != SiteKind::Read) {
-            return Before::Instead(signals::fault(self, engine, &fault));
+        if let Err(refused) = guest_bytes::check(&map, address, size, site.kind != SiteKind::Read) {
+            return Before::Instead(signals::fault(self, engine, &refused.fault()));
         }
         let (alias, known) = (map.to_alias(address), map.to_known(address));
         if bounce::is_no_access(site) {

@@ -2,9 +2,10 @@
 //! stack, gathers and scatters, and operands that the opcode implies.
 
 use engine::lanes::{self, REGISTER_BYTES, Vectors};
-use engine::{FaultInfo, Flow, Site, SiteForm, read_guest, reg, vector};
+use engine::{Flow, Site, SiteForm, read_guest, reg, vector};
 use iced_x86::{Decoder, DecoderOptions, Mnemonic, OpKind, Register};
 
+use super::guest_bytes::Refused;
 use super::host::{Guest, Recorder};
 use super::{end, signals, strings};
 
@@ -15,13 +16,13 @@ const HIDDEN_FLAGS: u64 = 0x3_0000;
 const LINE: u64 = 64;
 
 enum Failed {
-    Fault(FaultInfo),
+    Refused(Refused),
     NoRule,
 }
 
-impl From<FaultInfo> for Failed {
-    fn from(fault: FaultInfo) -> Self {
-        Self::Fault(fault)
+impl From<Refused> for Failed {
+    fn from(refused: Refused) -> Self {
+        Self::Refused(refused)
     }
 }
 
@@ -34,7 +35,7 @@ pub fn perform(host: &mut Recorder, engine: &mut Guest, site: &Site) -> Flow {
     };
     match done {
         Ok(()) => Flow::Continue,
-        Err(Failed::Fault(fault)) => match signals::fault(host, engine, &fault) {
+        Err(Failed::Refused(refused)) => match signals::fault(host, engine, &refused.fault()) {
             Flow::Continue => Flow::NotMade,
             flow => flow,
         },

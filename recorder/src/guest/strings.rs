@@ -90,7 +90,9 @@ pub fn perform(host: &mut Recorder, engine: &mut Guest, site: &Site) -> Flow {
                 done
             }
             Operation::Compare => {
-                let done = host.get(engine, site.pc, source, &mut buffer[..size]).and_then(|()| host.get(engine, site.pc, target, &mut other[..size]));
+                let done = host
+                    .get(engine, site.pc, source, &mut buffer[..size])
+                    .and_then(|()| host.get(engine, site.pc, target, &mut other[..size]));
                 rflags = compare(rflags, &buffer[..size], &other[..size]);
                 done
             }
@@ -100,9 +102,9 @@ pub fn perform(host: &mut Recorder, engine: &mut Guest, site: &Site) -> Flow {
                 done
             }
         };
-        if let Err(fault) = done {
+        if let Err(refused) = done {
             if left == total {
-                return signals::fault(host, engine, &fault);
+                return signals::fault(host, engine, &refused.fault());
             }
             return end::stop_unsupported(host, engine, format_args!("a string instruction that faults half-way through shared memory"));
         }
