@@ -12,7 +12,7 @@
 //! have no cycle, so that one is always free; in a forged log the choice is arbitrary, but each access still comes out once.
 //! I2. Where the order is not known, the clock of a common line decides, then the rough time. Such neighbours are reported as concurrent.
 use crate::error::Error;
-use crate::index::{Index, ListRef, line_key, words};
+use crate::index::{Index, ListRef, line_key, wanted, words};
 use crate::record::{Record, RecordOrder, order};
 use crate::source::Source;
 use recording::Time;
@@ -48,8 +48,8 @@ pub(crate) struct Stream<'a> {
     pub line: u64,
     pub recording: RecordingIndex,
     range: Range,
-    mask: u8,
-    writes_only: bool,
+    /// Entries with one of these bits in their mask may touch the range.
+    wanted: u16,
     /// From the oldest segment to the youngest.
     lists: SmallVec<[ListRef<'a>; 4]>,
     /// The list that the next entry is to be sought in, plus one; and the entry, likewise.
@@ -63,7 +63,7 @@ pub(crate) fn streams<'a>(index: &'a Index, range: Range, writes_only: bool) -> 
     let mut streams: Vec<Stream<'a>> = Vec::new();
     for line in range.lines() {
         let first = streams.len();
-        let mask = words(line * LINE_BYTES, range.offset, range.end());
+        let wanted = wanted(words(line * LINE_BYTES, range.offset, range.end()), writes_only);
         for list in index.segments.iter().flat_map(|segment| segment.lists(line_key(range.object, line))) {
             match streams[first..].iter_mut().find(|stream| stream.recording == list.recording) {
                 Some(stream) => stream.lists.push(list),
@@ -71,8 +71,7 @@ pub(crate) fn streams<'a>(index: &'a Index, range: Range, writes_only: bool) -> 
                     line,
                     recording: list.recording,
                     range,
-                    mask,
-                    writes_only,
+                    wanted,
                     lists: SmallVec::from_iter([list]),
                     list: 0,
                     entry: 0,
@@ -144,8 +143,7 @@ impl<'a> Stream<'a> {
         self.current = None;
         while let Some(at) = self.list.checked_sub(1) {
             let list = self.lists[at];
-            let written = if self.writes_only { self.mask } else { 0 };
-            let Some(entry) = list.last_before(self.entry, self.mask, written) else {
+            let Some(entry) = list.last_before(self.entry, self.wanted) else {
                 self.list = at;
                 self.entry = at.checked_sub(1).map_or(0, |at| self.lists[at].len);
                 continue;
@@ -174,9 +172,8 @@ impl<'a> Stream<'a> {
 
     fn following_entry(&self, source: &Source, accept: &dyn Fn(&Record) -> bool) -> Result<Option<(usize, usize, Record)>, Error> {
         let (mut at, mut entry) = (self.list.saturating_sub(1), self.entry);
-        let written = if self.writes_only { self.mask } else { 0 };
         while let Some(list) = self.lists.get(at) {
-            while let Some(found) = list.first_from(entry, self.mask, written) {
+            while let Some(found) = list.first_from(entry, self.wanted) {
                 if let Some(record) = list.record(source, found)?
                     && self.range.touches(&record)
                     && accept(&record)

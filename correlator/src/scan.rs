@@ -77,7 +77,7 @@ pub struct Unrecorded {
 impl View<'_> {
     /// All lines, each once.
     fn lines(&self) -> Vec<(ObjectIndex, u64)> {
-        let mut keys: Vec<u64> = self.index.segments.iter().flat_map(|segment: &Segment| segment.keys.iter().copied()).collect();
+        let mut keys: Vec<u64> = self.index.segments.iter().flat_map(|segment: &Segment| segment.keys.iter()).collect();
         keys.par_sort_unstable();
         keys.dedup();
         keys.into_iter().filter_map(|key| Some((ObjectIndex::new((key >> 42) as u32)?, key & ((1 << 42) - 1)))).collect()

@@ -12,9 +12,11 @@ use recording::Time;
 use shmem_log::layout::*;
 use shmem_log::{Interval, Kind, ObjectIndex, Piece, Position, ReadError, Reader, RecordingIndex};
 use smallvec::SmallVec;
+use std::cell::RefCell;
 use std::fs::File;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 /// A block as the index knows it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -165,9 +167,31 @@ impl Sites {
     }
 }
 
+/// A part of a block that is read at once where a query is likely to need more of it.
+const PAGE_BYTES: usize = 4096;
+pub(crate) const PAGE_SLOTS: u32 = (PAGE_BYTES / SLOT_BYTES as usize) as u32;
+/// How many a thread keeps: a query goes through the blocks of several recordings at once.
+const PAGES_KEPT: usize = 16;
+
+struct Page {
+    /// Snapshot, ticket, and which page of the block. What was read under one ticket, and was there in that snapshot, stays as it is.
+    key: (u64, u64),
+    bytes: [u8; PAGE_BYTES],
+}
+
+thread_local! {
+    static PAGES: RefCell<Vec<Page>> =
+        RefCell::new((0..PAGES_KEPT).map(|_| Page { key: (0, 0), bytes: [0; PAGE_BYTES] }).collect());
+}
+
+/// Numbers snapshots, from 1 on.
+static SNAPSHOTS: AtomicU64 = AtomicU64::new(1);
+
 /// A log, and a second way into its file.
 #[derive(Debug)]
 pub(crate) struct Source {
+    /// Its number, among those of this process.
+    snapshot: u64,
     pub reader: Reader,
     pub sites: Sites,
     /// Accesses that were overwritten, by any recording.
@@ -184,12 +208,13 @@ impl Source {
         let file = File::open(path).map_err(io)?;
         let (blocks, headers) = (reader.layout().blocks(), reader.layout().block_headers());
         let (sites, lost) = (Sites::of(&reader), reader.total_counts().lost);
-        Ok(Source { sites, lost, reader, file, blocks, headers })
+        Ok(Source { snapshot: SNAPSHOTS.fetch_add(1, Relaxed), sites, lost, reader, file, blocks, headers })
     }
 
     /// Takes a new snapshot.
     pub fn refresh(&mut self) -> Result<(), Error> {
         self.reader.refresh()?;
+        self.snapshot = SNAPSHOTS.fetch_add(1, Relaxed);
         (self.sites, self.lost) = (Sites::of(&self.reader), self.reader.total_counts().lost);
         Ok(())
     }
@@ -248,8 +273,12 @@ impl Source {
         Ok(true)
     }
 
-    /// Reads one record. None if it makes no sense, or is there no more.
-    pub fn record(&self, block: &Block, marks: &[Mark], slot: u32) -> Result<Option<Record>, Error> {
+    /// Reads one record, and with `near` the page that it lies in, which is kept for the next ones. None if it makes no sense, or is
+    /// there no more.
+    pub fn record(&self, block: &Block, marks: &[Mark], slot: u32, near: bool) -> Result<Option<Record>, Error> {
+        if near && let Some(record) = self.record_in_page(block, marks, slot)? {
+            return Ok(Some(record));
+        }
         // Most records have one or two slots; what belongs to neither is harmless.
         let mut bytes = [0; 2 * SLOT_BYTES as usize];
         let start = self.blocks.offset + self.place_in_ring(block.ticket) * BLOCK_BYTES + u64::from(slot) * SLOT_BYTES;
@@ -263,6 +292,25 @@ impl Source {
         let mut payload: SmallVec<[u8; 256]> = SmallVec::from_elem(0, (slots as usize - 1) * SLOT_BYTES as usize);
         self.read("blocks", start + SLOT_BYTES, &mut payload)?;
         Ok(self.decode(block, marks, &raw, &payload))
+    }
+
+    /// The same from a page that was read before, or is now; None if it does not lie in the page with all its slots.
+    fn record_in_page(&self, block: &Block, marks: &[Mark], slot: u32) -> Result<Option<Record>, Error> {
+        PAGES.with_borrow_mut(|pages| {
+            let (number, at) = (slot / PAGE_SLOTS, slot % PAGE_SLOTS);
+            let key = (self.snapshot, block.ticket << 2 | u64::from(number));
+            let page = &mut pages[block.ticket as usize % PAGES_KEPT];
+            if page.key != key {
+                page.key = (0, 0);
+                let offset = self.blocks.offset + self.place_in_ring(block.ticket) * BLOCK_BYTES;
+                self.read("blocks", offset + u64::from(number) * PAGE_BYTES as u64, &mut page.bytes)?;
+                page.key = key;
+            }
+            let raw = Raw::at(&page.bytes, at);
+            let Some(slots) = raw.slots().filter(|slots| at + slots <= PAGE_SLOTS) else { return Ok(None) };
+            let payload = &page.bytes[(at + 1) as usize * SLOT_BYTES as usize..(at + slots) as usize * SLOT_BYTES as usize];
+            Ok(self.decode(block, marks, &Raw { slot, ..raw }, payload))
+        })
     }
 
     /// Puts a record together; `payload` is what follows its first slot.

@@ -10,23 +10,42 @@
 //! value might be one from before the log begins. All this supposes that whoever writes is recorded; a value that nobody logged
 //! leaves no matching source, and then nothing is concluded either.
 use crate::merge::Range;
-use crate::record::{Record, RecordOrder, order};
+use crate::record::{LineSpan, Record, RecordOrder, order};
 use rustc_hash::{FxHashMap, FxHashSet};
+use smallvec::SmallVec;
 
 /// How many contended rows further on a row is compared with others for its place.
 const NEAR: usize = 256;
 const MAX_DEPTH: u32 = 200;
+/// So many writes back the last ones before a read are sought. If they are further away, its value decides nothing.
+const FAR: usize = 1024;
+/// Recordings that a log can have, and so accesses that can be under way at once; only a forged one has more.
+const MAX_OPEN: usize = 4096;
 
 /// Rows from the oldest to the youngest, and what is known of their order.
 struct Rows<'a> {
     rows: &'a [&'a Record],
     range: Range,
+    /// Of rows that touch one line: that, and when.
+    single: Vec<Option<LineSpan>>,
+    /// Of a row, other recordings' that overlap it in time on some line.
+    overlapping: Vec<SmallVec<[u32; 4]>>,
     /// Whether a row may be concurrent with another recording's that it conflicts with.
     contended: Vec<bool>,
     decided: FxHashSet<(usize, usize)>,
 }
 
-impl Rows<'_> {
+impl<'a> Rows<'a> {
+    fn new(rows: &'a [&'a Record], range: Range) -> Rows<'a> {
+        let single: Vec<_> = rows.iter().map(|record| record.lines.first().copied().filter(|_| record.lines.len() == 1)).collect();
+        let overlapping = overlapping(rows);
+        // Two reads need no order; but if both reach beyond a line, the other lines may tell one.
+        let matters = |row: usize| rows[row].kind.writes() || single[row].is_none();
+        let is_contended = |row: usize| overlapping[row].iter().any(|other| matters(row) || matters(*other as usize));
+        let contended = (0..rows.len()).map(is_contended).collect();
+        Rows { rows, range, single, overlapping, contended, decided: FxHashSet::default() }
+    }
+
     /// The part of a row's extent that lies in the range.
     fn extent(&self, row: usize) -> (u64, u64) {
         let record = self.rows[row];
@@ -39,12 +58,24 @@ impl Rows<'_> {
         (self.rows[a].kind.writes() || self.rows[b].kind.writes()) && a_from < b_from + b_len && b_from < a_from + a_len
     }
 
+    #[inline]
     fn order(&self, a: usize, b: usize) -> RecordOrder {
-        order(self.rows[a], self.rows[b])
+        match (self.single[a], self.single[b]) {
+            (Some(x), Some(y)) if x.line == y.line && self.rows[a].recording != self.rows[b].recording => {
+                if x.interval.precedes(&y.interval) {
+                    RecordOrder::Before
+                } else if y.interval.precedes(&x.interval) {
+                    RecordOrder::After
+                } else {
+                    RecordOrder::Concurrent
+                }
+            }
+            _ => order(self.rows[a], self.rows[b]),
+        }
     }
 
     fn known_before(&self, a: usize, b: usize) -> bool {
-        self.decided.contains(&(a, b)) || self.order(a, b) == RecordOrder::Before
+        self.order(a, b) == RecordOrder::Before || !self.decided.is_empty() && self.decided.contains(&(a, b))
     }
 
     fn contended(&self) -> impl Iterator<Item = usize> + '_ {
@@ -55,24 +86,31 @@ impl Rows<'_> {
         let read = self.rows[at];
         let (offset, len) = self.extent(at);
         let writes = |other: &usize| *other != at && self.rows[*other].kind.writes() && self.conflict(*other, at);
-        let concurrent: Vec<usize> =
-            self.contended().filter(writes).filter(|other| self.order(*other, at) == RecordOrder::Concurrent).collect();
+        let others = self.overlapping[at].iter().map(|other| *other as usize);
+        let concurrent: SmallVec<[usize; 8]> =
+            others.filter(writes).filter(|other| self.order(*other, at) == RecordOrder::Concurrent).collect();
         if concurrent.is_empty() {
             return;
         }
-        let mut before = Vec::new();
-        for other in (0..self.rows.len()).rev().filter(writes) {
+        // The last of the writes known to be before it: none of them is known to be before another.
+        let mut last: SmallVec<[usize; 8]> = SmallVec::new();
+        let from = (at + NEAR).min(self.rows.len());
+        for (count, other) in (0..from).rev().filter(writes).enumerate() {
             if self.order(other, at) != RecordOrder::Before {
                 continue;
             }
-            before.push(other);
+            if count > FAR {
+                return;
+            }
+            if !last.iter().any(|write| self.order(other, *write) == RecordOrder::Before) {
+                last.retain(|write| self.order(*write, other) != RecordOrder::Before);
+                last.push(other);
+            }
             let (from, covered) = self.extent(other);
             if !self.contended[other] && from <= offset && from + covered >= offset + len {
                 break;
             }
         }
-        let is_last = |write: &usize| !before.iter().any(|other| self.order(*write, *other) == RecordOrder::Before);
-        let last: Vec<usize> = before.iter().copied().filter(is_last).collect();
         if last.is_empty() {
             return;
         }
@@ -99,37 +137,36 @@ impl Rows<'_> {
     }
 }
 
-/// Which rows have, on some line of the range, an interval that overlaps another's with which they may conflict.
-fn contended(rows: &[&Record]) -> Vec<bool> {
-    let mut flags = vec![false; rows.len()];
-    // Two reads need no order; but if both reach beyond a line, the other lines may tell one.
-    let matters = |record: &Record| record.kind.writes() || record.lines.len() > 1;
-    // By line: the latest end so far of writes, and of all; then the same from the other side.
-    let mut ends: FxHashMap<u64, (u64, u64)> = FxHashMap::default();
+/// Of each row, those of other recordings whose intervals overlap its own on some line.
+///
+/// A recording makes one access at a time, so as many are open at once as there are recordings: the pairs are few, however long a row
+/// lasts.
+fn overlapping(rows: &[&Record]) -> Vec<SmallVec<[u32; 4]>> {
+    let mut spans: Vec<(u64, u64, u64, u32)> = Vec::with_capacity(rows.len());
     for (row, record) in rows.iter().enumerate() {
-        for span in &record.lines {
-            let (writes, all) = ends.entry(span.line).or_default();
-            let other = if matters(record) { *all } else { *writes };
-            flags[row] |= other != 0 && span.interval.start <= other;
-            *all = span.interval.end.max(*all);
-            if record.kind.writes() {
-                *writes = span.interval.end.max(*writes);
+        spans.extend(record.lines.iter().map(|span| (span.line, span.interval.start, span.interval.end, row as u32)));
+    }
+    spans.sort_unstable();
+    let mut pairs: Vec<SmallVec<[u32; 4]>> = vec![SmallVec::new(); rows.len()];
+    let mut open: Vec<(u64, u32)> = Vec::new();
+    for line in spans.chunk_by(|a, b| a.0 == b.0) {
+        open.clear();
+        for (_, start, end, row) in line {
+            open.retain(|(end, _)| end >= start);
+            for (_, other) in &open {
+                let (a, b) = (*row as usize, *other as usize);
+                if rows[a].recording != rows[b].recording && !pairs[a].contains(other) {
+                    pairs[a].push(*other);
+                    pairs[b].push(*row);
+                }
+            }
+            open.push((*end, *row));
+            if open.len() > MAX_OPEN {
+                open.remove(0);
             }
         }
     }
-    let mut starts: FxHashMap<u64, (u64, u64)> = FxHashMap::default();
-    for (row, record) in rows.iter().enumerate().rev() {
-        for span in &record.lines {
-            let (writes, all) = starts.entry(span.line).or_insert((u64::MAX, u64::MAX));
-            let other = if matters(record) { *all } else { *writes };
-            flags[row] |= span.interval.end >= other;
-            *all = span.interval.start.min(*all);
-            if record.kind.writes() {
-                *writes = span.interval.start.min(*writes);
-            }
-        }
-    }
-    flags
+    pairs
 }
 
 /// What is known of the rows that are not there; it bounds what may be concluded from values.
@@ -194,7 +231,7 @@ impl Sorter<'_> {
 /// stays the last, and rows that came after it are dropped. Gives the rows by number, each with whether the log leaves open how it is
 /// ordered to another one that it conflicts with.
 pub(crate) fn arrange(all: &[&Record], hidden: usize, range: Range, rows_are: RowsAre) -> Vec<(usize, bool)> {
-    let mut rows = Rows { contended: contended(all), rows: all, range, decided: FxHashSet::default() };
+    let mut rows = Rows::new(all, range);
     let whole = rows_are == RowsAre::AllToTheEnd;
     let youngest = if whole { usize::MAX } else { all.len().wrapping_sub(1) };
     // Accesses behind the youngest row are not here, so a read that may have seen one of those decides nothing.
@@ -244,6 +281,6 @@ pub(crate) fn arrange(all: &[&Record], hidden: usize, range: Range, rows_are: Ro
             && !rows.decided.contains(&(a, b))
             && !rows.decided.contains(&(b, a))
     };
-    let is_open = |row: usize| rows.contended[row] && rows.contended().any(|other| open(row, other));
+    let is_open = |row: usize| rows.overlapping[row].iter().any(|other| open(row, *other as usize));
     sequence.into_iter().filter(|row| *row >= hidden).map(|row| (row, is_open(row))).collect()
 }

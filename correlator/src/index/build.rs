@@ -1,20 +1,20 @@
 //! Building a segment: count, then scatter, both in parallel.
 //!
 //! ```text
-//!   blocks ─► parts (one per task) ─► each: a number for every list it meets, and for every entry its list, place, masks, start
+//!   blocks ─► parts (one per task) ─► each: a number for every list it meets, and for every entry its list, place, mask, start
 //!                                       │
 //!                                       └► all lists sorted; room for each part in each ─► each part puts its entries there
 //! ```
 use super::Skipped;
 use super::column::Column;
-use super::segment::{FENCE, Segment};
+use super::segment::{FAR, NEAR, START_EVERY, Segment, mask};
 use crate::error::Error;
 use crate::source::{Block, Extent, Mark, Raw, Source, walk, word};
 use rayon::prelude::*;
 use rustc_hash::FxHashMap;
 use shmem_log::BlockInfo;
 use shmem_log::layout::*;
-use std::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::{AtomicU16, AtomicU32, AtomicU64, Ordering::Relaxed};
 
 /// What a task found in its blocks.
 #[derive(Default)]
@@ -27,7 +27,7 @@ struct Part {
     /// By entry.
     list: Vec<u32>,
     place: Vec<u32>,
-    masks: Vec<(u8, u8)>,
+    mask: Vec<u16>,
     start: Vec<u64>,
 }
 
@@ -69,7 +69,7 @@ impl Numbers {
 /// Builds a segment of these blocks; those that were overwritten since the snapshot are left out.
 pub(super) fn build(source: &Source, infos: &[BlockInfo], progress: &(dyn Fn(u64) + Sync)) -> Result<Segment, Error> {
     // More tasks than threads, so that one that is late does not hold up all.
-    let tasks = (rayon::current_num_threads() * 4).clamp(1, 64);
+    let tasks = (rayon::current_num_threads() * 2).clamp(1, 64);
     let size = infos.len().div_ceil(tasks).max(1);
     let done = AtomicU64::new(0);
     let scan = |(number, infos): (usize, &[BlockInfo])| scan(source, infos, number * size, &done, progress);
@@ -80,89 +80,71 @@ pub(super) fn build(source: &Source, infos: &[BlockInfo], progress: &(dyn Fn(u64
         all.extend(part.lists.iter().zip(0..).map(|((key, recording, _), local)| (*key, *recording, number as u32, local)));
     }
     all.par_sort_unstable();
+    let (mut keys, mut recordings, mut first_entry) = (Vec::new(), Vec::new(), Vec::new());
+    // By part and its number of a list: where its entries go.
+    let mut targets: Vec<Vec<u32>> = parts.iter().map(|part| vec![0; part.lists.len()]).collect();
+    let mut entries = 0u32;
+    for same in all.chunk_by(|a, b| (a.0, a.1) == (b.0, b.1)) {
+        keys.push(same[0].0);
+        recordings.push(same[0].1);
+        first_entry.push(entries);
+        for (_, _, part, local) in same {
+            targets[*part as usize][*local as usize] = entries;
+            entries += parts[*part as usize].lists[*local as usize].2;
+        }
+    }
+    first_entry.push(entries);
+    drop(all);
+
+    let place: Vec<AtomicU32> = zeroed(entries as usize);
+    let masks: Vec<AtomicU16> = zeroed(entries as usize);
+    let start: Vec<AtomicU64> = zeroed((entries as usize).div_ceil(START_EVERY));
+    // Each entry has one writer; the atomics are there so that tasks may share the arrays, and cost nothing when relaxed.
+    parts.par_iter().zip(targets.par_iter_mut()).for_each(|(part, targets)| {
+        let both = part.list.iter().zip(&part.place).zip(part.mask.iter().zip(&part.start));
+        for ((list, from), (mask, begin)) in both {
+            let next = &mut targets[*list as usize];
+            let at = *next as usize;
+            place[at].store(*from, Relaxed);
+            masks[at].store(*mask, Relaxed);
+            if at.is_multiple_of(START_EVERY) {
+                start[at / START_EVERY].store(*begin, Relaxed);
+            }
+            *next += 1;
+        }
+    });
+    let masks: Vec<u16> = masks.into_iter().map(AtomicU16::into_inner).collect();
+    let or = |masks: &[u16]| masks.iter().fold(0, |all, mask| all | mask);
+    let near: Vec<u16> = masks.par_chunks(NEAR).map(or).collect();
     let mut segment = Segment {
         blocks: Vec::with_capacity(infos.len()),
         marks: Vec::new(),
         complete: infos.iter().all(|info| info.released),
         skipped: Skipped::default(),
-        keys: Vec::new(),
-        recordings: Vec::new(),
-        first_entry: Vec::new(),
-        first_fence: Vec::new(),
-        place: Column::Whole(Vec::new()),
-        touched: Column::Whole(Vec::new()),
-        written: Column::Whole(Vec::new()),
-        fence_start: Column::Whole(Vec::new()),
-        fence_touched: Column::Whole(Vec::new()),
-        fence_written: Column::Whole(Vec::new()),
+        keys: Column::Whole(keys),
+        recordings: Column::Whole(recordings),
+        first_entry: Column::Whole(first_entry),
+        place: Column::Whole(place.into_iter().map(AtomicU32::into_inner).collect()),
+        mask: Column::Whole(masks),
+        start: Column::Whole(start.into_iter().map(AtomicU64::into_inner).collect()),
+        far: Column::Whole(near.chunks(FAR / NEAR).map(or).collect()),
+        near: Column::Whole(near),
     };
-    // By part and its number of a list: where its entries go, the list's first entry and first fence.
-    let mut targets: Vec<Vec<(u32, u32, u32)>> = parts.iter().map(|part| vec![(0, 0, 0); part.lists.len()]).collect();
-    let (mut entries, mut fences) = (0u32, 0u32);
-    for same in all.chunk_by(|a, b| (a.0, a.1) == (b.0, b.1)) {
-        segment.keys.push(same[0].0);
-        segment.recordings.push(same[0].1);
-        segment.first_entry.push(entries);
-        segment.first_fence.push(fences);
-        let first = entries;
-        for (_, _, part, local) in same {
-            targets[*part as usize][*local as usize] = (entries, first, fences);
-            entries += parts[*part as usize].lists[*local as usize].2;
-        }
-        fences += (entries - first).div_ceil(FENCE as u32);
-    }
-    segment.first_entry.push(entries);
-    segment.first_fence.push(fences);
-    drop(all);
-
-    let place: Vec<AtomicU32> = zeroed(entries);
-    let touched: Vec<AtomicU8> = zeroed(entries);
-    let written: Vec<AtomicU8> = zeroed(entries);
-    let start: Vec<AtomicU64> = zeroed(fences);
-    // Each entry has one writer; the atomics are there so that tasks may share the arrays, and cost nothing when relaxed.
-    parts.par_iter().zip(targets.par_iter_mut()).for_each(|(part, targets)| {
-        for entry in 0..part.list.len() {
-            let (next, first, fence) = &mut targets[part.list[entry] as usize];
-            let at = *next as usize;
-            place[at].store(part.place[entry], Relaxed);
-            touched[at].store(part.masks[entry].0, Relaxed);
-            written[at].store(part.masks[entry].1, Relaxed);
-            let in_list = *next - *first;
-            if in_list.is_multiple_of(FENCE as u32) {
-                start[(*fence + in_list / FENCE as u32) as usize].store(part.start[entry], Relaxed);
-            }
-            *next += 1;
-        }
-    });
-    for part in parts {
+    for part in &parts {
         let marks = segment.marks.len() as u32;
         segment.blocks.extend(part.blocks.iter().map(|block| Block { first_mark: block.first_mark + marks, ..*block }));
-        segment.marks.extend(part.marks);
+        segment.marks.extend(&part.marks);
         segment.skipped.add(&part.skipped);
     }
-    segment.place = Column::Whole(place.into_iter().map(AtomicU32::into_inner).collect());
-    let touched: Vec<u8> = touched.into_iter().map(AtomicU8::into_inner).collect();
-    let written: Vec<u8> = written.into_iter().map(AtomicU8::into_inner).collect();
-    segment.fence_start = Column::Whole(start.into_iter().map(AtomicU64::into_inner).collect());
-    let lists = segment.first_entry.windows(2);
-    let mut summary = (Vec::with_capacity(fences as usize), Vec::with_capacity(fences as usize));
-    for list in lists {
-        let range = list[0] as usize..list[1] as usize;
-        let or = |masks: &[u8]| masks.iter().fold(0, |all, mask| all | mask);
-        summary.0.extend(touched[range.clone()].chunks(FENCE).map(or));
-        summary.1.extend(written[range].chunks(FENCE).map(or));
-    }
-    segment.fence_touched = Column::Whole(summary.0);
-    segment.fence_written = Column::Whole(summary.1);
-    segment.touched = Column::Whole(touched);
-    segment.written = Column::Whole(written);
     segment.bound_blocks();
+    // Giving the memory back takes time as well.
+    parts.into_par_iter().for_each(drop);
     Ok(segment)
 }
 
-fn zeroed<T: Default>(count: u32) -> Vec<T> {
+fn zeroed<T: Default>(count: usize) -> Vec<T> {
     let mut all = Vec::new();
-    all.resize_with(count as usize, T::default);
+    all.resize_with(count, T::default);
     all
 }
 
@@ -172,7 +154,7 @@ fn scan(source: &Source, infos: &[BlockInfo], first: usize, done: &AtomicU64, pr
     let expected = infos.iter().map(|info| info.records as usize).sum();
     part.list.reserve(expected);
     part.place.reserve(expected);
-    part.masks.reserve(expected);
+    part.mask.reserve(expected);
     part.start.reserve(expected);
     let mut numbers = Numbers::default();
     let mut bytes = vec![0; BLOCK_BYTES as usize];
@@ -243,13 +225,13 @@ fn add(source: &Source, info: &BlockInfo, number: u32, bytes: &[u8], raw: &Raw, 
         } else {
             raw.short_interval(kind)?
         };
-        let mask = words(line * LINE_BYTES, offset, end);
+        let words = words(line * LINE_BYTES, offset, end);
         let key = u64::from(object) << 42 | line;
         let list = numbers.list(key, info.recording.get() as u16, &mut part.lists);
         part.lists[list as usize].2 += 1;
         part.list.push(list);
         part.place.push(place);
-        part.masks.push((mask, if kind.writes() { mask } else { 0 }));
+        part.mask.push(mask(words, kind.writes()));
         part.start.push(start.start);
     }
     Some(())

@@ -108,6 +108,10 @@ impl<T: Cell> Column<T> {
         }
     }
 
+    pub fn iter(&self) -> impl Iterator<Item = T> + '_ {
+        (0..self.len()).map(|at| self.get(at))
+    }
+
     /// Passes the bytes of each chunk on.
     pub fn for_each_chunk<E>(&self, mut each: impl FnMut(&[u8]) -> Result<(), E>) -> Result<(), E> {
         let per_chunk = CHUNK_BYTES / T::BYTES;

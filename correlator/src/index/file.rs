@@ -1,10 +1,10 @@
 //! The index's file, beside the log: `NAME.shmem.index`.
 //!
 //! ```text
-//!    0 8  magic "SHMIDX01"      8 8  bytes of the tables      16 8  xxh3 of the tables
+//!    0 8  magic "SHMIDX02"      8 8  bytes of the tables      16 8  xxh3 of the tables
 //!   24 …  tables: log's UUID 16 · log's size 8 · segments 8 · per segment
-//!           blocks (48 each) · marks (24) · keys (8) · recordings (2) · first entries (4) · first fences (4) · skipped
-//!           and for each of its 6 columns: offset 8 · cells 8 · xxh3 of each chunk 8
+//!           blocks (48 each) · marks (24) · skipped 16
+//!           and for each of its 8 columns: offset behind the tables 8 · cells 8 · xxh3 of each chunk 8
 //!     …   the columns
 //! ```
 //!
@@ -25,7 +25,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use xxhash_rust::xxh3::xxh3_64;
 
-const MAGIC: [u8; 8] = *b"SHMIDX01";
+const MAGIC: [u8; 8] = *b"SHMIDX02";
 const HEAD_BYTES: u64 = 24;
 
 /// Where the index of a log lies.
@@ -63,8 +63,7 @@ fn write(segments: &[&Segment], path: &Path, identity: Identity) -> io::Result<(
     tables.extend(identity.uuid);
     identity.size.put(&mut tables);
     (segments.len() as u64).put(&mut tables);
-    let sizes: u64 = segments.iter().map(|segment| put_tables(segment, &mut Vec::new(), &mut 0)).sum();
-    let mut offset = HEAD_BYTES + tables.len() as u64 + sizes;
+    let mut offset = 0;
     for segment in segments {
         put_tables(segment, &mut tables, &mut offset);
     }
@@ -74,19 +73,20 @@ fn write(segments: &[&Segment], path: &Path, identity: Identity) -> io::Result<(
     out.write_all(&xxh3_64(&tables).to_le_bytes())?;
     out.write_all(&tables)?;
     for segment in segments {
+        segment.keys.for_each_chunk(|bytes| out.write_all(bytes))?;
+        segment.recordings.for_each_chunk(|bytes| out.write_all(bytes))?;
+        segment.first_entry.for_each_chunk(|bytes| out.write_all(bytes))?;
         segment.place.for_each_chunk(|bytes| out.write_all(bytes))?;
-        segment.touched.for_each_chunk(|bytes| out.write_all(bytes))?;
-        segment.written.for_each_chunk(|bytes| out.write_all(bytes))?;
-        segment.fence_start.for_each_chunk(|bytes| out.write_all(bytes))?;
-        segment.fence_touched.for_each_chunk(|bytes| out.write_all(bytes))?;
-        segment.fence_written.for_each_chunk(|bytes| out.write_all(bytes))?;
+        segment.mask.for_each_chunk(|bytes| out.write_all(bytes))?;
+        segment.start.for_each_chunk(|bytes| out.write_all(bytes))?;
+        segment.near.for_each_chunk(|bytes| out.write_all(bytes))?;
+        segment.far.for_each_chunk(|bytes| out.write_all(bytes))?;
     }
     out.flush()
 }
 
-/// Appends a segment's tables; `offset` is where its columns go, and moves on behind them. Gives the bytes appended.
-fn put_tables(segment: &Segment, out: &mut Vec<u8>, offset: &mut u64) -> u64 {
-    let start = out.len();
+/// Appends a segment's tables; `offset` is where its columns go, and moves on behind them.
+fn put_tables(segment: &Segment, out: &mut Vec<u8>, offset: &mut u64) {
     (segment.blocks.len() as u64).put(out);
     for block in &segment.blocks {
         block.ticket.put(out);
@@ -104,20 +104,16 @@ fn put_tables(segment: &Segment, out: &mut Vec<u8>, offset: &mut u64) -> u64 {
         mark.bb_base.put(out);
         u64::from(mark.slot).put(out);
     }
-    (segment.keys.len() as u64).put(out);
-    segment.keys.iter().for_each(|cell| cell.put(out));
-    segment.recordings.iter().for_each(|cell| cell.put(out));
-    segment.first_entry.iter().for_each(|cell| cell.put(out));
-    segment.first_fence.iter().for_each(|cell| cell.put(out));
     segment.skipped.records.put(out);
     segment.skipped.blocks.put(out);
+    put_column(&segment.keys, out, offset);
+    put_column(&segment.recordings, out, offset);
+    put_column(&segment.first_entry, out, offset);
     put_column(&segment.place, out, offset);
-    put_column(&segment.touched, out, offset);
-    put_column(&segment.written, out, offset);
-    put_column(&segment.fence_start, out, offset);
-    put_column(&segment.fence_touched, out, offset);
-    put_column(&segment.fence_written, out, offset);
-    (out.len() - start) as u64
+    put_column(&segment.mask, out, offset);
+    put_column(&segment.start, out, offset);
+    put_column(&segment.near, out, offset);
+    put_column(&segment.far, out, offset);
 }
 
 fn put_column<T: Cell>(column: &Column<T>, out: &mut Vec<u8>, offset: &mut u64) {
@@ -147,7 +143,7 @@ pub(crate) fn load(path: &Path, identity: Identity) -> Option<(Index, Arc<Backin
         return None;
     }
     let backing = Arc::new(Backing { file, broken: AtomicBool::new(false) });
-    let mut input = Input { rest: &tables, backing: &backing, size };
+    let mut input = Input { rest: &tables, backing: &backing, columns: HEAD_BYTES + len, size };
     if input.take(16)? != identity.uuid || input.cell::<u64>()? != identity.size {
         return None;
     }
@@ -163,6 +159,8 @@ pub(crate) fn load(path: &Path, identity: Identity) -> Option<(Index, Arc<Backin
 struct Input<'a> {
     rest: &'a [u8],
     backing: &'a Arc<Backing>,
+    /// Where the columns begin.
+    columns: u64,
     /// Of the file.
     size: u64,
 }
@@ -204,29 +202,26 @@ impl<'a> Input<'a> {
         let blocks: Vec<Block> = self.take(count.checked_mul(48)?)?.chunks_exact(48).map(block).collect();
         let count = self.count()?;
         let marks: Vec<Mark> = self.take(count.checked_mul(24)?)?.chunks_exact(24).map(mark).collect();
-        let lists = self.count()?;
         let mut segment = Segment {
             blocks,
             marks,
             complete: true,
-            keys: self.cells(lists)?,
-            recordings: self.cells(lists)?,
-            first_entry: self.cells(lists.checked_add(1)?)?,
-            first_fence: self.cells(lists.checked_add(1)?)?,
             skipped: Skipped { records: self.cell()?, blocks: self.cell()?, first: None },
+            keys: self.column()?,
+            recordings: self.column()?,
+            first_entry: self.column()?,
             place: self.column()?,
-            touched: self.column()?,
-            written: self.column()?,
-            fence_start: self.column()?,
-            fence_touched: self.column()?,
-            fence_written: self.column()?,
+            mask: self.column()?,
+            start: self.column()?,
+            near: self.column()?,
+            far: self.column()?,
         };
         segment.bound_blocks();
         Some(segment)
     }
 
     fn column<T: Cell>(&mut self) -> Option<Column<T>> {
-        let (offset, len) = (self.cell::<u64>()?, self.count()?);
+        let (offset, len) = (self.columns.checked_add(self.cell()?)?, self.count()?);
         let end = offset.checked_add(len.checked_mul(T::BYTES)? as u64)?;
         if end > self.size {
             return None;

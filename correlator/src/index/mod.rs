@@ -3,15 +3,14 @@
 //! ```text
 //!   segment = blocks (by age) · marks · lists
 //!   list    = (object, line, recording) ─► entries in program order, 6 bytes each:
-//!               place u32      block in the segment << 9 | slot
-//!               touched u8     which 8-byte words of the line it touches        written u8   which of them it writes
-//!             and for each 64 entries a fence, 10 bytes:
-//!               start u64      of the first entry's interval on the line's clock
-//!               touched u8, written u8: of all 64 together
+//!               place u32   block in the segment << 9 | slot
+//!               mask u16    which 8-byte words of the line it touches, and in the upper half which of them it writes
+//!   of every 16th entry of the segment: start u64, of its interval on its line's clock
+//!   of every 64 entries: near u16, their masks or-ed; of every 4096: far u16, likewise
 //! ```
 //!
 //! Lists are per recording since that is the order in which blocks come, so that building is counting and scattering, without a
-//! comparison; and since the start of the interval never falls along a list, so that a search by clock is a search in fences.
+//! comparison; and since the start of the interval never falls along a list, so that a search by clock is one in the starts.
 //! Recordings are merged when a query asks ([`crate::merge`]), for as many rows as it shows.
 //!
 //! Segments follow each other by age. They bound the memory that building takes, and make it incremental: what a live log gained is
@@ -24,16 +23,15 @@ mod file;
 mod segment;
 
 use crate::error::Error;
-use crate::source::{Block, Source};
+use crate::source::Source;
 use column::Backing;
-use rustc_hash::FxHashSet;
 use shmem_log::BlockInfo;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
 pub(crate) use build::words;
-pub(crate) use segment::{ListRef, Segment, line_key};
+pub(crate) use segment::{ListRef, Segment, line_key, wanted};
 
 /// Segments are built of at most so many records. A place has 32 bits, of which a block's slots take 9.
 const SEGMENT_RECORDS: u64 = 12 << 20;
@@ -126,22 +124,40 @@ impl Index {
     /// Gives the number of entries added to segments that stay.
     fn update(&mut self, source: &Source, progress: Progress<'_>) -> Result<usize, Error> {
         let infos = source.reader.blocks();
-        let is_there = |block: &Block| {
-            let at = infos.binary_search_by_key(&block.ticket, |info| info.ticket);
-            at.is_ok_and(|at| infos[at].records == block.records && infos[at].recording.get() == u32::from(block.recording))
-        };
+        let mut known = vec![false; infos.len()];
         self.segments.retain_mut(|segment| {
-            let blocks = segment.blocks.len();
-            let gone = segment.blocks.iter_mut().filter(|block| !is_there(block)).map(|block| block.records = 0).count();
+            // Both are by ticket, so most often the next is the one.
+            let (blocks, mut gone, mut next) = (segment.blocks.len(), 0, 0);
+            for block in &mut segment.blocks {
+                if infos.get(next).map(|info| info.ticket) != Some(block.ticket) {
+                    next = infos.partition_point(|info| info.ticket < block.ticket);
+                }
+                let is_there = infos.get(next).is_some_and(|info| {
+                    let same = (info.ticket, info.records, info.recording.get());
+                    same == (block.ticket, block.records, u32::from(block.recording))
+                });
+                if is_there && segment.complete {
+                    known[next] = true;
+                    next += 1;
+                } else if !is_there {
+                    block.records = 0;
+                    gone += 1;
+                }
+            }
             segment.complete && gone < blocks
         });
         // Many small segments make queries slow: build those at the end again, as one.
         let small = self.segments.iter().rev().take_while(|segment| segment.len() < SMALL_SEGMENT).count();
         if small > MAX_SMALL_SEGMENTS {
-            self.segments.truncate(self.segments.len() - small);
+            for segment in self.segments.drain(self.segments.len() - small..) {
+                for block in &segment.blocks {
+                    if let Ok(at) = infos.binary_search_by_key(&block.ticket, |info| info.ticket) {
+                        known[at] = false;
+                    }
+                }
+            }
         }
-        let known: FxHashSet<u64> = self.segments.iter().flat_map(|segment| &segment.blocks).map(|block| block.ticket).collect();
-        let new = infos.iter().filter(|info| !known.contains(&info.ticket) && info.records > 0).cloned();
+        let new = infos.iter().zip(&known).filter(|(info, known)| !**known && info.records > 0).map(|(info, _)| info.clone());
         let (released, open): (Vec<_>, Vec<_>) = new.partition(|info| info.released);
         let total: u64 = released.iter().chain(&open).map(|info| u64::from(info.records)).sum();
         let mut done = 0;
