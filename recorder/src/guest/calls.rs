@@ -315,7 +315,7 @@ impl Turn<'_> {
         if fixed {
             host.shared.remove(address, end);
         }
-        let result = self.native();
+        let result = if fixed { self.native() } else { self.mmap_elsewhere(engine) };
         if result < 0 && result > -4096 {
             return self.done_simply(host, engine, result);
         }
@@ -332,6 +332,28 @@ impl Turn<'_> {
             return self.done_simply(host, engine, result);
         }
         self.done(host, engine, result, &mut |builder| push_file(builder, fd as i32, offset, start, end - start))
+    }
+
+    /// Maps at an address of the kernel's choice, which must not lie in areas of ours: asked for by the guest or not.
+    fn mmap_elsewhere(&self, engine: &Guest) -> i64 {
+        let [hint, length, ..] = self.args;
+        let pages = length.saturating_add(4095) & !4095;
+        let below = arena::BASE.saturating_sub(pages);
+        let mut actual = self.args;
+        for hint in [hint, 0, below] {
+            if hint != 0 && hint != below && reserved(engine, hint & !4095, (hint & !4095).saturating_add(pages)) {
+                continue;
+            }
+            actual[0] = hint;
+            // SAFETY: as the guest asked, but for the hint.
+            let result = unsafe { sys::syscall(self.number, actual) };
+            let refused = (-4095..0).contains(&result);
+            if refused || !reserved(engine, result as u64, (result as u64).saturating_add(pages)) {
+                return result;
+            }
+            sys::munmap(result as u64, pages);
+        }
+        -i64::from(sys::errno::ENOMEM)
     }
 
     fn mprotect(&mut self, host: &mut Recorder, engine: &mut Guest, address: u64, end: u64) -> Flow {

@@ -158,7 +158,9 @@ fn check_private(engine: &mut Guest, address: u64, length: usize, writes: bool) 
 
 /// What an access within a shared mapping would meet at the guest's own address.
 pub fn check(map: &SharedMap, address: u64, length: usize, writes: bool) -> Result<(), Refused> {
-    if map.prot & raw::PROT_READ == 0 || (writes && map.prot & raw::PROT_WRITE == 0) {
+    // On x86 a page that may be written may be read as well, whatever was asked for.
+    let allows = if writes { raw::PROT_WRITE } else { raw::PROT_READ | raw::PROT_WRITE | raw::PROT_EXEC };
+    if map.prot & allows == 0 {
         return Err(Refused { address, writes, why: Why::Right });
     }
     let end = (address + length as u64).min(map.end);

@@ -38,6 +38,11 @@ pub struct Vm {
 const FIXED: u32 = raw::MAP_PRIVATE | raw::MAP_ANONYMOUS | raw::MAP_NORESERVE | raw::MAP_FIXED;
 const RW: u32 = raw::PROT_READ | raw::PROT_WRITE;
 
+/// Whether this advice to madvise takes the contents away.
+fn empties(advice: u64) -> bool {
+    [raw::MADV_DONTNEED, raw::MADV_REMOVE, raw::MADV_DONTNEED_LOCKED].contains(&(advice as u32))
+}
+
 /// Fresh zeroed memory at exactly this place.
 pub fn map_zero(start: u64, end: u64, prot: u32) -> Result<(), Refused> {
     match sys::mmap(start, end - start, prot, FIXED, -1, 0) {
@@ -61,6 +66,9 @@ impl Vm {
     pub fn apply(&mut self, nr: u64, args: &[u64; 6], result: i64, event: u64) -> Result<Changed, Refused> {
         let mut changed = Changed::default();
         if (-4095..0).contains(&result) {
+            if result == -i64::from(sys::errno::ENOMEM) {
+                self.apply_up_to_gap(nr, args, &mut changed)?;
+            }
             return Ok(changed);
         }
         let result = result as u64;
@@ -75,7 +83,7 @@ impl Vm {
             }
             raw::__NR_mremap => self.remap(args, result, &mut changed)?,
             raw::__NR_brk => self.set_brk(result, &mut changed)?,
-            raw::__NR_madvise if [raw::MADV_DONTNEED, raw::MADV_REMOVE, raw::MADV_DONTNEED_LOCKED].contains(&(args[2] as u32)) => {
+            raw::__NR_madvise if empties(args[2]) => {
                 self.zero(args[0], page_up(args[0].saturating_add(args[1])), &mut changed)?;
             }
             raw::__NR_shmdt => {
@@ -85,6 +93,21 @@ impl Vm {
             _ => {}
         }
         Ok(changed)
+    }
+
+    /// What a call did before it met memory that is not mapped: mprotect stops there, madvise goes on behind.
+    fn apply_up_to_gap(&mut self, nr: u64, args: &[u64; 6], changed: &mut Changed) -> Result<(), Refused> {
+        let (start, end) = (args[0], page_up(args[0].saturating_add(args[1])));
+        match nr as u32 {
+            raw::__NR_mprotect | raw::__NR_pkey_mprotect => {
+                let end = start + self.space.mapped_length(start, end.saturating_sub(start));
+                changed.ranges.push((start, end));
+                changed.protect.push((start, end, args[2] as u32 & 7));
+            }
+            raw::__NR_madvise if empties(args[2]) && start < end => self.zero(start, end, changed)?,
+            _ => {}
+        }
+        Ok(())
     }
 
     /// To be called when the event's memory writes have been done.
