@@ -12,6 +12,7 @@
 
 extern crate alloc;
 
+mod api;
 #[cfg(feature = "std")]
 mod error;
 mod event;
@@ -27,6 +28,7 @@ mod types;
 mod wire;
 mod writer;
 
+pub use api::{API_FIRST, api_name};
 #[cfg(feature = "std")]
 pub use error::Error;
 pub use event::{

@@ -3,7 +3,7 @@
 use std::fs::File;
 
 use memmap2::Mmap;
-use recording::{Body, EventKind, EventRef, Events, Recording, Time};
+use recording::{Body, EventKind, EventRef, Events, Recording, Time, api_name};
 
 use crate::timeline::{Error, Event};
 
@@ -112,39 +112,7 @@ fn describe(event: &EventRef<'_>) -> Event {
 }
 
 /// A system call's name; numbers that have none are shown as such.
-/// The recording library's functions are calls with numbers that the kernel does not have, from this one on.
-const API_FIRST: u32 = 0x0e00_0000;
-
-/// Their names, by number.
-const API: [&str; 20] = [
-    "undolr_start",
-    "undolr_stop",
-    "undolr_save",
-    "undolr_save_async",
-    "undolr_poll_saving_complete",
-    "undolr_poll_saving_progress",
-    "undolr_get_select_descriptor",
-    "undolr_discard",
-    "undolr_save_on_termination",
-    "undolr_save_on_termination_cancel",
-    "undolr_event_log_size_get",
-    "undolr_event_log_size_set",
-    "undolr_include_symbol_files",
-    "undolr_shmem_log_filename_set",
-    "undolr_shmem_log_filename_get",
-    "undolr_shmem_log_size_set",
-    "undolr_shmem_log_size_get",
-    "undolr_recording_stop",
-    "undolr_recording_stop_and_save",
-    "undolr_recording_start",
-];
-
 pub fn syscall_name(number: u32) -> String {
-    match syscalls::Sysno::new(number as usize) {
-        Some(known) => known.name().into(),
-        None => number
-            .checked_sub(API_FIRST)
-            .and_then(|index| API.get(index as usize))
-            .map_or_else(|| format!("syscall_{number:#x}"), |name| (*name).into()),
-    }
+    let name = syscalls::Sysno::new(number as usize).map(|known| known.name()).or_else(|| api_name(number));
+    name.map_or_else(|| format!("syscall_{number:#x}"), str::to_owned)
 }

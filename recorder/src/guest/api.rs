@@ -6,27 +6,38 @@
 //! ever translated but these stubs, and they compute nothing.
 
 use core::arch::global_asm;
-use core::sync::atomic::Ordering;
 
-use engine::sys::errno;
+use engine::sys::{self, errno, raw};
 use engine::{Flow, arena, read_guest, reg, write_guest};
-use recording::{Body, EndReason, Syscall};
+use recording::{API_FIRST, Body, EndReason, Syscall, api_functions};
 
 use super::control::control;
+use super::histories::Histories;
 use super::host::{Guest, Recorder};
 use super::state::{self, EVENT_LOG_DEFAULT, EVENT_LOG_MAX, Path, State};
 use super::{end, start};
 
-const FIRST: u64 = 0x0e00_0000;
+const FIRST: u64 = API_FIRST as u64;
 
 macro_rules! functions {
-    ($($index:literal $constant:ident $name:literal)*) => {
+    (starts { $($start:literal $start_constant:ident $start_name:literal)* } others { $($index:literal $constant:ident $name:literal)* }) => {
+        $(const $start_constant: u64 = $start;)*
         $(const $constant: u64 = $index;)*
-        const COUNT: u64 = [$($index),*].len() as u64;
+        const COUNT: u64 = [$($start,)* $($index),*].len() as u64;
+        $(global_asm!(
+            concat!(".global ", $start_name), concat!(".type ", $start_name, ", @function"), concat!($start_name, ":"),
+            "mov eax, {number}",
+            "syscall",
+            "cmp rax, -38",
+            "jne undo_api_return",
+            "jmp undo_api_start_native",
+            concat!(".size ", $start_name, ", . - ", $start_name),
+            number = const API_FIRST + $start,
+        );)*
         $(global_asm!(
             concat!(".global ", $name), concat!(".type ", $name, ", @function"), concat!($name, ":"),
             "mov r10, rcx",
-            concat!("mov eax, ", "0x0e000000 + ", $index),
+            "mov eax, {number}",
             "syscall",
             "cmp rax, -38",
             "jne 2f",
@@ -37,35 +48,12 @@ macro_rules! functions {
             "add rsp, 8",
             "2: jmp undo_api_return",
             concat!(".size ", $name, ", . - ", $name),
+            number = const API_FIRST + $index,
         );)*
     };
 }
 
-functions! {
-    1 STOP "undolr_stop"
-    2 SAVE "undolr_save"
-    3 SAVE_ASYNC "undolr_save_async"
-    4 POLL_COMPLETE "undolr_poll_saving_complete"
-    5 POLL_PROGRESS "undolr_poll_saving_progress"
-    6 SELECT_DESCRIPTOR "undolr_get_select_descriptor"
-    7 DISCARD "undolr_discard"
-    8 SAVE_ON_TERMINATION "undolr_save_on_termination"
-    9 SAVE_ON_TERMINATION_CANCEL "undolr_save_on_termination_cancel"
-    10 EVENT_LOG_SIZE_GET "undolr_event_log_size_get"
-    11 EVENT_LOG_SIZE_SET "undolr_event_log_size_set"
-    12 INCLUDE_SYMBOL_FILES "undolr_include_symbol_files"
-    13 SHMEM_LOG_FILENAME_SET "undolr_shmem_log_filename_set"
-    14 SHMEM_LOG_FILENAME_GET "undolr_shmem_log_filename_get"
-    15 SHMEM_LOG_SIZE_SET "undolr_shmem_log_size_set"
-    16 SHMEM_LOG_SIZE_GET "undolr_shmem_log_size_get"
-    17 RECORDING_STOP "undolr_recording_stop"
-    18 RECORDING_STOP_AND_SAVE "undolr_recording_stop_and_save"
-}
-
-/// `undolr_start`, and its tolerant older name.
-const START: u64 = 0;
-const RECORDING_START: u64 = 19;
-const NUMBERS: u64 = COUNT + 2;
+api_functions!(functions);
 
 global_asm!(
     // A result of minus an errno becomes -1 with errno set, by the guest's own C library if it has one.
@@ -83,24 +71,6 @@ global_asm!(
     "mov [rax], ecx",
     "2: mov rax, -1",
     "3: ret",
-    ".global undolr_start",
-    ".type undolr_start, @function",
-    "undolr_start:",
-    "mov eax, 0x0e000000",
-    "syscall",
-    "cmp rax, -38",
-    "jne undo_api_return",
-    "jmp undo_api_start_native",
-    ".size undolr_start, . - undolr_start",
-    ".global undolr_recording_start",
-    ".type undolr_recording_start, @function",
-    "undolr_recording_start:",
-    "mov eax, 0x0e000013",
-    "syscall",
-    "cmp rax, -38",
-    "jne undo_api_return",
-    "jmp undo_api_start_native",
-    ".size undolr_recording_start, . - undolr_recording_start",
     // Maps the area; then fills the context as it is to be when this function has returned 0, and starts on the engine's stack.
     ".global undo_api_start_native",
     ".hidden undo_api_start_native",
@@ -146,7 +116,7 @@ extern "C" fn undo_api_native(a: u64, b: u64, c: u64, d: u64, index: u32) -> i64
         Ok(state) => state,
         Err(error) => return error,
     };
-    perform(state, u64::from(index), &[a, b, c, d])
+    perform(state, u64::from(index), &[a, b, c, d], &mut Outputs::default())
 }
 
 /// Before a start: maps the area and reports why it cannot start.
@@ -174,19 +144,71 @@ extern "C" fn undo_api_begin(error: *mut i32) -> ! {
     if !error.is_null() {
         write_guest(error as u64, &CANNOT_RECORD.to_le_bytes());
     }
-    super::message::report(format_args!("recording cannot start: error {}", -failure));
+    if state::existing().is_some_and(|state| state.launched) {
+        super::message::report(format_args!("recording cannot start: error {}", -failure));
+    }
     let context = arena::CONTEXT as *mut engine::Context;
-    // SAFETY: the context holds the registers that the caller expects; gs is set or harmless to set.
+    // SAFETY: the context holds the registers that the caller expects; gs is set or harmless to set. The return address is still there
+    // below the stack pointer.
     unsafe {
         engine::set_gs();
-        (*context).gpr[reg::RAX] = u64::MAX;
+        (*context).gpr[reg::RAX] = failure as u64;
+        (*context).gpr[reg::RSP] -= 8;
+        (*context).rip = (&raw const undo_api_return) as u64;
         engine::leave(context)
     }
 }
 
+unsafe extern "C" {
+    static undo_api_return: u8;
+    static mut undo_shmem_log_name: [u8; Path::MAX];
+}
+
+// The name as the program sees it: in its own memory, not in our area, which replay does not have. It changes only while nothing runs
+// in translation.
+global_asm!(".local undo_shmem_log_name", ".comm undo_shmem_log_name, {size}, 1", size = const Path::MAX);
+
+/// Names the access log of the next recording.
+pub fn set_access_log(state: &mut State, path: Path) {
+    let name = path.with_zero();
+    // SAFETY: see above; nobody holds a reference to it.
+    unsafe { core::ptr::copy_nonoverlapping(name.as_ptr(), (&raw mut undo_shmem_log_name).cast(), name.len()) };
+    state.access_log_path = path;
+}
+
 /// Whether a system call number is one of ours.
 pub fn is_number(number: u64) -> bool {
-    (FIRST..FIRST + NUMBERS).contains(&number)
+    (FIRST..FIRST + COUNT).contains(&number)
+}
+
+/// What a function has written to the guest's memory.
+#[derive(Default)]
+struct Outputs {
+    /// Address and length.
+    list: [(u64, usize); 3],
+    count: usize,
+}
+
+impl Outputs {
+    /// Writes a result of the function. The error is EFAULT.
+    fn put(&mut self, address: u64, bytes: &[u8]) -> Result<(), u32> {
+        if write(address, bytes) != bytes.len() {
+            return Err(errno::EFAULT);
+        }
+        if let Some(slot) = self.list.get_mut(self.count) {
+            *slot = (address, bytes.len());
+            self.count += 1;
+        }
+        Ok(())
+    }
+
+    fn iter(&self) -> impl Iterator<Item = (u64, usize)> + '_ {
+        self.list[..self.count].iter().copied()
+    }
+}
+
+fn result_of(done: Result<(), u32>) -> i64 {
+    done.map_or_else(|error| -i64::from(error), |()| 0)
 }
 
 /// A call of an API function by a guest that is being recorded.
@@ -194,36 +216,39 @@ pub fn while_recording(host: &mut Recorder, engine: &mut Guest, number: u64, arg
     let index = number - FIRST;
     let header = host.header(engine);
     let Ok(state) = state::get() else { return Flow::Leave };
-    let context_pointer = arena::CONTROL;
-    // What each call may write: at most three ints and a pointer, found by comparing.
-    let outputs = [args[0], args[1], args[2], args[3]];
-    let stops = [STOP, RECORDING_STOP, RECORDING_STOP_AND_SAVE].contains(&index);
+    let mut outputs = Outputs::default();
+    let mut stops = false;
+    let mut keeps = false;
     let result = match index {
-        START => already(args[0]),
-        RECORDING_START => 0,
+        START if args[0] == 0 => -i64::from(errno::EALREADY),
+        START => outputs.put(args[0], &CANNOT_RECORD.to_le_bytes()).map_or_else(|error| -i64::from(error), |()| -i64::from(errno::EALREADY)),
+        RECORDING_START if args[0] == 0 => 0,
+        RECORDING_START => result_of(outputs.put(args[0], &0i32.to_le_bytes())),
         SAVE => match path(args[0]) {
             Some(path) => {
                 end::note(host, engine, EndReason::Saved, 0, format_args!(""));
-                -i64::from(end::save(&path))
+                -i64::from(end::save(control(), &path))
             }
             None => -i64::from(errno::EINVAL),
         },
-        STOP => {
-            if args[0] != 0 {
-                write_guest(args[0], &context_pointer.to_le_bytes());
-            }
+        STOP if args[0] != 0 => {
+            let told = state.histories.next().and_then(|handle| outputs.put(args[0], &handle.to_le_bytes()));
+            (stops, keeps) = (told.is_ok(), told.is_ok());
+            result_of(told)
+        }
+        RECORDING_STOP_AND_SAVE if path(args[0]).is_none() => -i64::from(errno::EINVAL),
+        STOP | RECORDING_STOP | RECORDING_STOP_AND_SAVE => {
+            stops = true;
             0
         }
-        RECORDING_STOP | RECORDING_STOP_AND_SAVE => 0,
-        _ => perform(state, index, args),
+        _ => perform(state, index, args, &mut outputs),
     };
     let body = Body::Syscall(Syscall { number: number as u32, result, args: *args });
     let fits = host.events.append(&header, &body, |builder| {
-        for address in outputs {
+        for (address, length) in outputs.iter() {
             let mut bytes = [0u8; 8];
-            if is_output(index) && address > 4096 && read_guest(address, &mut bytes) == 8 {
-                builder.push_write(address, &bytes)?;
-            }
+            read_guest(address, &mut bytes[..length]);
+            builder.push_write(address, &bytes[..length])?;
         }
         Ok(())
     });
@@ -240,139 +265,136 @@ pub fn while_recording(host: &mut Recorder, engine: &mut Guest, number: u64, arg
         return Flow::Continue;
     }
     state.save_path = Path::empty();
+    control().set_path_if_killed(None);
     engine.count_transfer();
     end::finish(host, engine, EndReason::StoppedByApi, 0, format_args!(""));
     if index == RECORDING_STOP_AND_SAVE
         && let Some(path) = path(args[0])
     {
-        let error = end::save(&path);
+        let error = end::save(control(), &path);
         engine.context().gpr[reg::RAX] = (-i64::from(error)) as u64;
     }
     end::detach(host);
-    if index == STOP && args[0] != 0 {
-        state.stopped = true;
-    } else {
+    if !keeps || state.histories.keep().is_err() {
         end::dismiss_snapshot();
     }
     Flow::Leave
 }
 
-fn is_output(index: u64) -> bool {
-    ![SAVE, SAVE_ASYNC, SAVE_ON_TERMINATION, SHMEM_LOG_FILENAME_SET, RECORDING_STOP_AND_SAVE].contains(&index)
-}
-
-fn already(error: u64) -> i64 {
-    if error != 0 {
-        write_guest(error, &CANNOT_RECORD.to_le_bytes());
-    }
-    -i64::from(errno::EALREADY)
-}
-
 /// The functions that do the same whether or not a recording runs.
-fn perform(state: &mut State, index: u64, args: &[u64]) -> i64 {
-    let error = |errno: u32| -i64::from(errno);
-    let put =
-        |address: u64, bytes: &[u8]| if address != 0 && write_guest(address, bytes) == bytes.len() { 0 } else { error(errno::EFAULT) };
-    let configurable = !state.recording;
+fn perform(state: &mut State, index: u64, args: &[u64], outputs: &mut Outputs) -> i64 {
+    result_of(try_perform(state, index, args, outputs))
+}
+
+fn try_perform(state: &mut State, index: u64, args: &[u64], outputs: &mut Outputs) -> Result<(), u32> {
+    let configurable = if state.recording { Err(errno::EINVAL) } else { Ok(()) };
+    let running = if state.recording { Ok(()) } else { Err(errno::EINVAL) };
     match index {
-        STOP | SAVE | RECORDING_STOP | RECORDING_STOP_AND_SAVE => error(errno::EINVAL),
-        SAVE_ON_TERMINATION => match path(args[0]) {
-            Some(path) if state.recording => {
-                state.save_path = path;
-                let bytes = path.with_zero();
-                // For the snapshot, should this process be killed.
-                control().path[..bytes.len()].copy_from_slice(bytes);
-                0
-            }
-            _ => error(errno::EINVAL),
-        },
+        STOP | RECORDING_STOP | SAVE | RECORDING_STOP_AND_SAVE => after_the_end(state, index, args, outputs),
+        SAVE_ON_TERMINATION => {
+            running?;
+            let path = path(args[0]).ok_or(errno::EINVAL)?;
+            state.save_path = path;
+            control().set_path_if_killed(Some(&path));
+            Ok(())
+        }
         SAVE_ON_TERMINATION_CANCEL => {
-            if !state.recording {
-                return error(errno::EINVAL);
-            }
+            running?;
             state.save_path = Path::empty();
-            control().path[0] = 0;
-            0
+            control().set_path_if_killed(None);
+            Ok(())
         }
-        SAVE_ASYNC => match path(args[1]) {
-            Some(path) if state.stopped && args[0] == arena::CONTROL => {
-                state.save_number = end::post_save(&path);
-                0
-            }
-            _ => error(errno::EINVAL),
-        },
-        POLL_COMPLETE | POLL_PROGRESS => {
-            if !state.stopped || args[0] != arena::CONTROL || state.save_number == 0 {
-                return error(errno::EINVAL);
-            }
-            let control = control();
-            let complete = control.done.load(Ordering::Acquire) == state.save_number;
-            put(args[1], &i32::from(complete).to_le_bytes());
-            let result_at = if index == POLL_PROGRESS { args[3] } else { args[2] };
-            if index == POLL_PROGRESS {
-                put(args[2], &(control.progress.load(Ordering::Relaxed) as i32).to_le_bytes());
-            }
-            if complete {
-                let result = control.result.load(Ordering::Relaxed);
-                put(result_at, &(if result == 0 { 0i32 } else { -1 }).to_le_bytes());
-            }
-            0
+        SAVE_ASYNC => {
+            let path = path(args[1]).ok_or(errno::EINVAL)?;
+            state.histories.save(args[0], &path)
         }
-        SELECT_DESCRIPTOR => error(errno::EOPNOTSUPP),
-        DISCARD => {
-            if !state.stopped || args[0] != arena::CONTROL {
-                return error(errno::EINVAL);
-            }
-            state.stopped = false;
-            end::dismiss_snapshot();
-            0
+        POLL_COMPLETE | POLL_PROGRESS => poll(&mut state.histories, index, args, outputs),
+        SELECT_DESCRIPTOR => {
+            let descriptor = state.histories.descriptor(args[0])?;
+            outputs.put(args[1], &descriptor.to_le_bytes())
         }
-        EVENT_LOG_SIZE_GET => put(args[0], &state.event_log_bytes.to_le_bytes()),
+        DISCARD => state.histories.discard(args[0]),
+        EVENT_LOG_SIZE_GET => outputs.put(args[0], &state.event_log_bytes.to_le_bytes()),
         EVENT_LOG_SIZE_SET => {
-            let bytes = args[0] as i64;
-            if !configurable || bytes < 0 || bytes as u64 > EVENT_LOG_MAX {
-                return error(errno::EINVAL);
-            }
-            state.event_log_bytes = if bytes == 0 { EVENT_LOG_DEFAULT } else { (bytes as u64 + 4095) & !4095 };
-            0
+            configurable?;
+            state.event_log_bytes = match args[0] as i64 {
+                0 => EVENT_LOG_DEFAULT,
+                bytes @ 1.. if bytes as u64 <= EVENT_LOG_MAX => (bytes as u64 + 4095) & !4095,
+                _ => return Err(errno::EINVAL),
+            };
+            Ok(())
         }
         INCLUDE_SYMBOL_FILES => {
             state.include_symbol_files = args[0] as i32 != 0;
-            0
+            if state.recording {
+                control().include_symbol_files = state.include_symbol_files;
+            }
+            Ok(())
         }
         SHMEM_LOG_FILENAME_SET => {
-            if !configurable {
-                return error(errno::EINVAL);
-            }
-            if args[0] == 0 {
-                state.access_log_path = Path::empty();
-                return 0;
-            }
-            match raw_path(args[0]) {
-                Some(path) if path.as_bytes().ends_with(b".shmem") => {
-                    state.access_log_path = path;
-                    0
-                }
-                _ => error(errno::EINVAL),
-            }
+            configurable?;
+            let path = match args[0] {
+                0 => Path::empty(),
+                name => raw_path(name).filter(|path| path.as_bytes().ends_with(b".shmem")).ok_or(errno::EINVAL)?,
+            };
+            set_access_log(state, path);
+            Ok(())
         }
         SHMEM_LOG_FILENAME_GET => {
-            let pointer = if state.access_log_path.is_empty() { 0 } else { state.access_log_path.as_bytes().as_ptr() as u64 };
-            put(args[0], &pointer.to_le_bytes())
+            let pointer = if state.access_log_path.is_empty() { 0 } else { (&raw const undo_shmem_log_name) as u64 };
+            outputs.put(args[0], &pointer.to_le_bytes())
         }
         SHMEM_LOG_SIZE_SET => {
-            if !configurable {
-                return error(errno::EINVAL);
-            }
+            configurable?;
             state.access_log_bytes = args[0].saturating_add(4095) & !4095;
-            0
+            Ok(())
         }
-        SHMEM_LOG_SIZE_GET => put(args[0], &state.access_log_bytes.to_le_bytes()),
-        _ => error(errno::EINVAL),
+        SHMEM_LOG_SIZE_GET => outputs.put(args[0], &state.access_log_bytes.to_le_bytes()),
+        _ => Err(errno::EINVAL),
     }
 }
 
-/// A path in guest memory, as it is. Never looks at a page behind its end: outside a recording nobody catches the fault.
+/// A recording that has ended by itself (something could not be recorded, the event log was full) is still there to be saved and stopped.
+fn after_the_end(state: &mut State, index: u64, args: &[u64], outputs: &mut Outputs) -> Result<(), u32> {
+    if !state.ended {
+        return Err(errno::EINVAL);
+    }
+    if index == SAVE || index == RECORDING_STOP_AND_SAVE {
+        let path = path(args[0]).ok_or(errno::EINVAL)?;
+        let error = end::save(control(), &path) as u32;
+        if error != 0 {
+            return Err(error);
+        }
+    }
+    if index == SAVE {
+        return Ok(());
+    }
+    let keeps = index == STOP && args[0] != 0;
+    if keeps {
+        outputs.put(args[0], &state.histories.next()?.to_le_bytes())?;
+    }
+    state.ended = false;
+    control().set_path_if_killed(None);
+    if !keeps || state.histories.keep().is_err() {
+        control().dismiss();
+    }
+    Ok(())
+}
+
+fn poll(histories: &mut Histories, index: u64, args: &[u64], outputs: &mut Outputs) -> Result<(), u32> {
+    let progress = histories.progress(args[0])?;
+    outputs.put(args[1], &i32::from(progress.result.is_some()).to_le_bytes())?;
+    let result_at = if index == POLL_PROGRESS { args[3] } else { args[2] };
+    if index == POLL_PROGRESS {
+        outputs.put(args[2], &progress.percent.to_le_bytes())?;
+    }
+    match progress.result {
+        Some(in_place) => outputs.put(result_at, &(if in_place { 0i32 } else { -1 }).to_le_bytes()),
+        None => Ok(()),
+    }
+}
+
+/// A path in guest memory, as it is.
 fn raw_path(address: u64) -> Option<Path> {
     let mut bytes = [0u8; Path::MAX];
     let mut filled = 0;
@@ -380,7 +402,7 @@ fn raw_path(address: u64) -> Option<Path> {
         let at = address + filled as u64;
         let to_page_end = 4096 - (at % 4096) as usize;
         let piece = to_page_end.min(bytes.len() - filled);
-        let got = read_guest(at, &mut bytes[filled..filled + piece]);
+        let got = read(at, &mut bytes[filled..filled + piece]);
         if let Some(end) = bytes[filled..filled + got].iter().position(|&byte| byte == 0) {
             return Path::new(&bytes[..filled + end]);
         }
@@ -390,6 +412,31 @@ fn raw_path(address: u64) -> Option<Path> {
         filled += piece;
     }
     None
+}
+
+/// Copies from the guest's memory as far as there is any.
+fn read(address: u64, bytes: &mut [u8]) -> usize {
+    if state::existing().is_some_and(|state| state.recording) {
+        return read_guest(address, bytes);
+    }
+    by_kernel(raw::__NR_process_vm_readv, address, bytes.as_mut_ptr() as u64, bytes.len())
+}
+
+/// Copies to the guest's memory as far as there is any.
+fn write(address: u64, bytes: &[u8]) -> usize {
+    if state::existing().is_some_and(|state| state.recording) {
+        return write_guest(address, bytes);
+    }
+    by_kernel(raw::__NR_process_vm_writev, address, bytes.as_ptr() as u64, bytes.len())
+}
+
+/// Outside a recording nobody catches a fault of ours; the kernel copies as far as it can.
+fn by_kernel(number: u32, address: u64, buffer: u64, length: usize) -> usize {
+    let (ours, theirs) = ([buffer, length as u64], [address, length as u64]);
+    let args = [sys::getpid() as u64, ours.as_ptr() as u64, 1, theirs.as_ptr() as u64, 1, 0];
+    // SAFETY: copies within this process, between the caller's buffer and memory that the guest names.
+    let copied = unsafe { sys::syscall(u64::from(number), args) };
+    copied.max(0) as usize
 }
 
 /// A path in guest memory, made absolute.

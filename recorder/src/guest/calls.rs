@@ -404,7 +404,7 @@ impl Turn<'_> {
                 end::finish(host, engine, EndReason::Exited, status, format_args!(""));
                 // The kernel walks the list of robust mutexes, which may lie in shared memory.
                 host.shared.release();
-                end::dismiss_snapshot();
+                end::leave_snapshot();
                 sys::exit_group(status)
             }
             // The C library falls back to clone.

@@ -7,7 +7,7 @@ use engine::sys::{self, raw};
 use engine::{Flow, arena, read_guest};
 use recording::{Body, End, EndReason, MemoryHash, MemoryHasher, PAGE_BYTES, Ranges};
 
-use super::control::{QUIT, SAVE, control};
+use super::control::{Control, QUIT, SAVE, control};
 use super::host::{Guest, Recorder};
 use super::maps;
 use super::message::report;
@@ -73,14 +73,14 @@ pub fn finish(host: &mut Recorder, engine: &mut Guest, reason: EndReason, status
     let failed = status != 0 || reason == EndReason::Signalled;
     if !state.save_path.is_empty() && (!state.save_on_error_only || failed) {
         let path = state.save_path;
-        save(&path);
+        save(control, &path);
     }
 }
 
 /// Has the snapshot write the file; returns 0 or an errno.
-pub fn save(path: &Path) -> i32 {
-    let number = post_save(path);
-    let error = control().wait(number);
+pub fn save(control: &mut Control, path: &Path) -> i32 {
+    let number = post_save(control, path);
+    let error = control.wait(number);
     if error != 0 {
         report(format_args!("cannot save {}: error {error}", text(path)));
     }
@@ -88,8 +88,7 @@ pub fn save(path: &Path) -> i32 {
 }
 
 /// Asks for the file without waiting.
-pub fn post_save(path: &Path) -> u32 {
-    let control = control();
+pub fn post_save(control: &mut Control, path: &Path) -> u32 {
     let bytes = path.with_zero();
     control.path[..bytes.len()].copy_from_slice(bytes);
     control.post(SAVE)
@@ -127,11 +126,14 @@ fn hash_memory(host: &mut Recorder, engine: &mut Guest) {
     });
 }
 
-/// Gives everything back to the guest: it goes on natively.
+/// Gives everything back to the guest, for good: it goes on natively.
 pub fn detach(host: &mut Recorder) {
     host.shared.release();
+    host.shared.clear();
     host.vdso.restore();
     host.signals.release();
+    host.log = None;
+    sys::munmap(arena::ACCESS_LOG, arena::ALIASES - arena::ACCESS_LOG);
     if let Some(state) = state::existing() {
         state.recording = false;
     }
@@ -142,8 +144,16 @@ pub fn stop_unsupported(host: &mut Recorder, engine: &mut Guest, what: fmt::Argu
     finish(host, engine, EndReason::Unsupported, 0, format_args!("{what}"));
     say(engine, what);
     detach(host);
-    dismiss_snapshot();
+    leave_history();
     Flow::Leave
+}
+
+/// The recording has ended before the program: what there is of it can still be had by `undolr_stop` and `undolr_save`.
+pub fn leave_history() {
+    match state::existing() {
+        Some(state) if is_owner() && !state.launched => state.ended = true,
+        _ => dismiss_snapshot(),
+    }
 }
 
 /// Tells the user, unless asked to be quiet, why the recording ends before the program.
@@ -154,15 +164,22 @@ pub fn say(engine: &mut Guest, what: fmt::Arguments) {
     }
 }
 
-/// Ends the snapshot process.
+/// Ends the snapshot process and waits for that.
 pub fn dismiss_snapshot() {
+    if is_owner() && control().ready.load(Ordering::Acquire) != 0 {
+        control().dismiss();
+    }
+}
+
+/// Tells the snapshot to end; this process is about to, and nobody waits.
+pub fn leave_snapshot() {
     if is_owner() && control().ready.load(Ordering::Acquire) != 0 {
         control().post(QUIT);
     }
 }
 
 /// Whether this is the recorded process, not a child of it that is not recorded.
-fn is_owner() -> bool {
+pub fn is_owner() -> bool {
     control().owner == sys::getpid() as u32
 }
 

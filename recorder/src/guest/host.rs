@@ -116,7 +116,7 @@ impl Recorder {
         end::finish(self, engine, EndReason::LogFull, 0, format_args!("the event log is full"));
         end::say(engine, format_args!("the event log is full"));
         end::detach(self);
-        end::dismiss_snapshot();
+        end::leave_history();
         Flow::Leave
     }
 

@@ -19,6 +19,7 @@ mod end;
 mod events;
 mod frames;
 mod guest_bytes;
+mod histories;
 mod host;
 mod maps;
 mod message;

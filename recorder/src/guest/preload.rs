@@ -51,6 +51,7 @@ unsafe extern "C" fn undo_preload_wanted(environment: *mut *mut c_char) -> bool 
         return false;
     }
     let Ok(state) = state::get() else { return false };
+    state.launched = true;
     let mut wanted = false;
     let mut kept = 0;
     for index in 0..entries.len() {
@@ -87,7 +88,7 @@ fn apply(state: &mut State, setting: &[u8]) -> bool {
     match Variable::from_name(name) {
         Some(Variable::Pid) => return number == Some(sys::getpid() as u64),
         Some(Variable::File) => state.save_path = path(),
-        Some(Variable::ShmemLog) => state.access_log_path = path(),
+        Some(Variable::ShmemLog) => super::api::set_access_log(state, path()),
         Some(Variable::ShmemLogSize) => state.access_log_bytes = number.unwrap_or(0),
         Some(Variable::EventLogSize) => {
             state.event_log_bytes = number.filter(|&bytes| bytes != 0).unwrap_or(state.event_log_bytes).min(state::EVENT_LOG_MAX)

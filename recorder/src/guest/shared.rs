@@ -164,6 +164,12 @@ impl SharedMaps {
         }
     }
 
+    /// Forgets all mappings, which have been released, and unmaps our views of them.
+    pub fn clear(&mut self) {
+        self.maps.clear();
+        sys::munmap(arena::ALIASES, arena::END - arena::ALIASES);
+    }
+
     /// Forgets what is known of the contents: a new recording starts.
     pub fn forget(&mut self) {
         for map in &self.maps {

@@ -249,7 +249,7 @@ fn terminate(host: &mut Recorder, engine: &mut Guest, queued: &Queued) -> ! {
     host.event(&header, &body);
     end::finish(host, engine, EndReason::Signalled, queued.signal, format_args!(""));
     end::detach(host);
-    end::dismiss_snapshot();
+    end::leave_snapshot();
     host.signals.default(queued.signal);
     let none = !bit(queued.signal as u32);
     sys::rt_sigprocmask(raw::SIG_SETMASK, Some(&none), None);

@@ -2,7 +2,7 @@
 //! `.undo` file when asked.
 //!
 //! It has no exit signal, so the guest's wait() does not see it; it closes every descriptor at once, so that no pipe of the guest is
-//! held open; it ignores every signal that can be ignored, and ends with its parent.
+//! held open (only standard error is kept, if it is a file or a terminal); it ignores every signal that can be ignored, and ends with its parent.
 
 use alloc::vec;
 use alloc::vec::Vec;
@@ -15,10 +15,10 @@ use recording::{
     MappingFlags, Metadata, Registers, Sink, Time,
 };
 
-use super::control::{QUIT, SAVE, control};
+use super::control::{QUIT, REPORT, SAVE, control};
 use super::host::Recorder;
 use super::maps::Map;
-use super::state;
+use super::message::Descriptor;
 
 /// What the snapshot knows besides its memory.
 pub struct Start {
@@ -54,8 +54,7 @@ pub fn make(host: &mut Recorder, start: Start) -> Result<(), i64> {
 }
 
 fn serve(host: &mut Recorder, start: Start, parent: i32) -> ! {
-    // SAFETY: closes all descriptors of this process, which uses none.
-    unsafe { sys::syscall(u64::from(raw::__NR_close_range), [0, u64::from(u32::MAX), 0, 0, 0, 0]) };
+    close_descriptors();
     ignore_signals();
     sys::prctl(sys::PR_SET_PDEATHSIG, u64::from(raw::SIGUSR1));
     sys::prctl(sys::PR_SET_NAME, c"undo-snapshot".as_ptr() as u64);
@@ -73,11 +72,14 @@ fn serve(host: &mut Recorder, start: Start, parent: i32) -> ! {
             sys::futex_wait(&control.request, request, 2);
             continue;
         }
-        match control.what {
+        match control.what.load(Ordering::Relaxed) {
             SAVE => {
                 let path = until_zero(&control.path);
                 let error = save(&start, path).err().unwrap_or(0);
                 control.result.store(error as u32, Ordering::Relaxed);
+            }
+            REPORT => {
+                sys::write(2, &control.line[..control.line_length as usize]);
             }
             QUIT => {
                 control.done.store(request, Ordering::Release);
@@ -94,16 +96,25 @@ fn serve(host: &mut Recorder, start: Start, parent: i32) -> ! {
     }
 }
 
+/// Nothing of the program's may be held open, but its standard error is kept for messages where that does no harm.
+fn close_descriptors() {
+    let first = match Descriptor::of(2) {
+        Some(descriptor) if descriptor.may_be_kept() => 3,
+        _ => 2,
+    };
+    for (from, to) in [(0, 1), (first, u64::from(u32::MAX))] {
+        // SAFETY: this process uses none of them.
+        unsafe { sys::syscall(u64::from(raw::__NR_close_range), [from, to, 0, 0, 0, 0]) };
+    }
+}
+
 /// The recorded process was killed: what it noted until then is saved if that was asked for.
 fn on_orphaned(start: &Start) -> ! {
-    if let Some(state) = state::existing() {
-        // The settings here are those at the start; the path of a later request lies in the shared pages.
-        let control = control();
-        let path = if control.path[0] != 0 { until_zero(&control.path) } else { state.save_path.with_zero() };
-        if path.len() > 1 && !has_end() {
-            note_kill();
-            let _ = save(start, path);
-        }
+    let control = control();
+    let path = until_zero(&control.path_if_killed);
+    if path.len() > 1 && !has_end() {
+        note_kill();
+        let _ = save(start, path);
     }
     sys::exit_group(0)
 }
@@ -155,6 +166,9 @@ struct Output {
 
 impl Output {
     fn flush(&mut self) -> Result<(), i32> {
+        if control().given_up.load(Ordering::Relaxed) != 0 {
+            return Err(sys::errno::ECANCELED as i32);
+        }
         let mut rest = self.buffer.as_slice();
         while !rest.is_empty() {
             match sys::write(self.fd, rest) {
@@ -219,14 +233,17 @@ fn write(start: &Start, output: Output) -> Result<(), i32> {
     for map in start.maps.iter().filter(|map| is_guest(start, map)) {
         writer.mapping(&mapping(map)).map_err(failed)?;
     }
-    for map in start.maps.iter().filter(|map| is_guest(start, map) && has_contents(map)) {
+    let progress = |percent: usize| control().progress.store(percent as u32, Ordering::Relaxed);
+    for (index, map) in start.maps.iter().enumerate().filter(|(_, map)| is_guest(start, map) && has_contents(map)) {
         write_pages(&mut writer, map)?;
+        progress(60 * index / start.maps.len());
     }
     let used = control().events_used.load(Ordering::Acquire) as usize;
     // SAFETY: as in `event_bytes`.
     let bytes = unsafe { core::slice::from_raw_parts(arena::EVENT_LOG as *const u8, used) };
-    for piece in bytes.chunks(PIECE) {
+    for (index, piece) in bytes.chunks(PIECE).enumerate() {
         writer.events(piece).map_err(failed)?;
+        progress(60 + 30 * index * PIECE / used);
     }
     if !has_end() {
         writer.events(&end_event()).map_err(failed)?;
@@ -239,7 +256,7 @@ fn write(start: &Start, output: Output) -> Result<(), i32> {
             writer.site(pc).map_err(failed)?;
         }
     }
-    if state::existing().is_none_or(|state| state.include_symbol_files) {
+    if control().include_symbol_files {
         write_files(&mut writer, start)?;
     }
     let (mut output, _) = writer.finish().map_err(failed)?;

@@ -12,6 +12,7 @@ use super::control::control;
 use super::events::EventLog;
 use super::host::{Guest, Recorder};
 use super::maps::{self, Map};
+use super::message::Descriptor;
 use super::shared::SharedMaps;
 use super::signals::Signals;
 use super::snapshot::{self, Start};
@@ -40,6 +41,10 @@ fn prepare(state: &mut State) -> Result<Box<Guest>, i64> {
     if threads() != 1 {
         return Err(error(sys::errno::EBUSY));
     }
+    if core::mem::take(&mut state.ended) {
+        end::dismiss_snapshot();
+    }
+    state.standard_error = Descriptor::of(2);
     map_control()?;
     let image = vector::save();
     let fs_base = fs_base();
@@ -66,7 +71,6 @@ fn prepare(state: &mut State) -> Result<Box<Guest>, i64> {
     }
     state.engine = &raw mut *engine;
     state.recording = true;
-    state.stopped = false;
     Ok(engine)
 }
 
@@ -146,6 +150,8 @@ fn begin(host: &mut Recorder, engine: &mut Guest, state: &mut State, image: &[u8
     // What of our own areas lies among the guest's mappings.
     let own_starts = own.iter().map(|map| map.start).filter(|start| regions.contains(start)).collect();
     let start = Start { maps: own, metadata, own: own_starts };
+    control().include_symbol_files = state.include_symbol_files;
+    control().set_path_if_killed(Some(&state.save_path).filter(|path| !path.is_empty()));
     snapshot::make(host, start)
 }
 
@@ -168,13 +174,11 @@ pub fn in_child(host: &mut Recorder, engine: &mut Guest) -> Flow {
         engine.forget_shared_pcs();
         engine.open_code(0, u64::MAX);
         let image = vector::save();
+        name_after_pid(state);
         begin(host, engine, state, &image, parent_uuid)
     })();
     match started {
-        Ok(()) => {
-            name_after_pid(state);
-            Flow::Continue
-        }
+        Ok(()) => Flow::Continue,
         Err(error) => {
             super::message::report(format_args!("child process {} is not recorded: error {error}", sys::getpid()));
             natively(host)
@@ -235,7 +239,8 @@ pub fn place_region(near: u64) -> Option<(u64, u64)> {
     best.map(|base| (base, REGION_SIZE))
 }
 
-fn map_control() -> Result<(), i64> {
+/// Empty control pages.
+pub fn map_control() -> Result<(), i64> {
     let flags = raw::MAP_SHARED | raw::MAP_ANONYMOUS | raw::MAP_NORESERVE | raw::MAP_FIXED;
     let got = sys::mmap(arena::CONTROL, arena::CONTROL_SIZE, raw::PROT_READ | raw::PROT_WRITE, flags, -1, 0);
     if got != arena::CONTROL as i64 {

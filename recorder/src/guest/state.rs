@@ -4,7 +4,9 @@
 
 use engine::{arena, heap};
 
+use super::histories::Histories;
 use super::host::Guest;
+use super::message::Descriptor;
 
 /// A path from the user: bytes and a terminating zero.
 #[derive(Clone, Copy)]
@@ -76,8 +78,9 @@ pub enum OnFork {
 pub struct State {
     /// A recording runs: translated code is executing.
     pub recording: bool,
-    /// A recording has been stopped and its snapshot still waits.
-    pub stopped: bool,
+    /// The recording has ended before it was stopped; its history can still be had.
+    pub ended: bool,
+    pub histories: Histories,
     pub engine: *mut Guest,
     pub event_log_bytes: u64,
     pub access_log_path: Path,
@@ -88,7 +91,10 @@ pub struct State {
     pub include_symbol_files: bool,
     pub on_fork: OnFork,
     pub quiet: bool,
-    pub save_number: u32,
+    /// `live-record` started the recording.
+    pub launched: bool,
+    /// What standard error was when the recording started.
+    pub standard_error: Option<Descriptor>,
 }
 
 pub const EVENT_LOG_DEFAULT: u64 = 1 << 30;
@@ -112,7 +118,8 @@ pub fn get() -> Result<&'static mut State, i64> {
         let state = arena::HOST_STATE as *mut State;
         state.write(State {
             recording: false,
-            stopped: false,
+            ended: false,
+            histories: Histories::new(),
             engine: core::ptr::null_mut(),
             event_log_bytes: EVENT_LOG_DEFAULT,
             access_log_path: Path::empty(),
@@ -122,7 +129,8 @@ pub fn get() -> Result<&'static mut State, i64> {
             include_symbol_files: true,
             on_fork: OnFork::Parent,
             quiet: false,
-            save_number: 0,
+            launched: false,
+            standard_error: None,
         });
         Ok(&mut *state)
     }
