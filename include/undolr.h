@@ -12,13 +12,18 @@
  *     ...
  *
  * Results. Unless noted otherwise a function returns 0 for success, and -1 for failure with errno set. Pointers must not be
- * NULL unless noted. A file name that is empty or too long is EINVAL. A function that fails has changed nothing.
+ * NULL unless noted: a result that cannot be stored is EFAULT. A file name that is NULL, empty or longer than 4095 bytes is
+ * EINVAL; a relative one is made absolute at once. A function that fails has changed nothing.
  *
  * Threads and signals. Calls must not overlap each other, in whatever threads they are made, and must not be made from a
  * signal handler.
  *
  * fork(). A child of a recorded process is not recorded until it calls undolr_start() itself; what was configured before
- * the fork holds for it too, except that undolr_save_on_termination() concerns the process that called it only.
+ * the fork holds for it too, except that undolr_save_on_termination() concerns the process that called it only, and that
+ * histories belong to the process that stopped them.
+ *
+ * Recordings that end early. What cannot be recorded (docs/limits.md) ends a recording, with a line on standard error. The
+ * history until then can still be saved by undolr_save() and taken by undolr_stop(); undolr_start() discards it.
  *
  * Privacy. A recording and a log contain what was in the program's memory. Both are created with mode 0600.
  */
@@ -49,7 +54,9 @@ typedef enum
 } undolr_error_t;
 
 /*
- * A history that is no longer growing: made by undolr_stop(), valid until undolr_discard().
+ * A history that is no longer growing: made by undolr_stop(), valid until undolr_discard() in the process that made it. Up to
+ * 64 histories may exist at a time, whether or not a recording runs. Each keeps the memory that the program has changed since
+ * its start, and its event log.
  */
 typedef struct undolr_recording_context_private_t *undolr_recording_context_t;
 
@@ -85,6 +92,7 @@ UNDOLR_PUBLIC int undolr_start(undolr_error_t *error);
  * context: where to store a handle to the history, which is kept until undolr_discard(). NULL discards the history at once.
  *
  * Errors: EINVAL the process is not being recorded.
+ *         ENOMEM there are 64 histories already; recording goes on.
  */
 UNDOLR_PUBLIC int undolr_stop(undolr_recording_context_t *context);
 
@@ -99,7 +107,8 @@ UNDOLR_PUBLIC int undolr_save(const char *filename);
 
 /*
  * Asks for the history to be written to this file however the process ends: by returning from main, by exit() or _exit(), by
- * abort() or another fatal signal, though not by SIGKILL. The last name given counts.
+ * abort() or another fatal signal. After SIGKILL the file comes into being a moment after the process is gone, and the history
+ * in it ends at the last event, a system call for instance. The last name given counts.
  *
  * Errors: EINVAL the process is not being recorded.
  */
@@ -119,7 +128,11 @@ UNDOLR_PUBLIC int undolr_save_on_termination_cancel(void);
  * Starts to write the history to a file and returns at once. undolr_poll_saving_complete(), undolr_poll_saving_progress() and
  * the descriptor of undolr_get_select_descriptor() tell when it is done. One save at a time.
  *
- * Errors: EINVAL context is not a valid handle. Errors of writing the file are found in the result of the save.
+ * If the process ends before the save does, the file is completed all the same.
+ *
+ * Errors: EINVAL context is not a valid handle.
+ *         EBUSY  a save of this history has not ended.
+ *         Errors of writing the file are found in the result of the save.
  */
 UNDOLR_PUBLIC int undolr_save_async(undolr_recording_context_t context, const char *filename);
 
@@ -142,10 +155,11 @@ UNDOLR_PUBLIC int undolr_poll_saving_progress(undolr_recording_context_t context
 
 /*
  * A descriptor for select() or poll(): one byte can be read from it once the save has ended. It belongs to the library;
- * undolr_discard() closes it.
+ * undolr_discard() closes it. Each save of the history, also one that fails, gives one byte. The descriptor is below
+ * FD_SETSIZE, close-on-exec, and 1000 or more if the process's limit allows, so that it is not among the lowest free numbers.
  *
  * Errors: EINVAL context is not a valid handle.
- *         EMFILE, ENFILE, ENOMEM as for pipe().
+ *         EMFILE, ENFILE, ENOMEM, EAGAIN as for pipe() and fork().
  */
 UNDOLR_PUBLIC int undolr_get_select_descriptor(undolr_recording_context_t context, int *fd);
 
@@ -169,7 +183,8 @@ UNDOLR_PUBLIC int undolr_event_log_size_set(long bytes);
 
 /*
  * Whether recordings include the files that hold the program's debug information, so that they can be opened where these
- * files are not. 0 for no; 1, the default, or any other value for yes.
+ * files are not. 0 for no; 1, the default, or any other value for yes. It may change while recording, and counts when a file is
+ * saved; for a history, when recording stopped.
  */
 UNDOLR_PUBLIC int undolr_include_symbol_files(int include);
 
@@ -219,7 +234,7 @@ UNDOLR_PUBLIC int undolr_recording_start(undolr_error_t *error);
 UNDOLR_PUBLIC int undolr_recording_stop(void);
 
 /*
- * Stops recording, then writes the history to a file. Recording has stopped also if writing fails.
+ * Stops recording, then writes the history to a file. Recording has stopped also if writing fails (but not for EINVAL).
  */
 UNDOLR_PUBLIC int undolr_recording_stop_and_save(const char *filename);
 

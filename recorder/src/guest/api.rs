@@ -221,7 +221,9 @@ pub fn while_recording(host: &mut Recorder, engine: &mut Guest, number: u64, arg
     let mut keeps = false;
     let result = match index {
         START if args[0] == 0 => -i64::from(errno::EALREADY),
-        START => outputs.put(args[0], &CANNOT_RECORD.to_le_bytes()).map_or_else(|error| -i64::from(error), |()| -i64::from(errno::EALREADY)),
+        START => {
+            outputs.put(args[0], &CANNOT_RECORD.to_le_bytes()).map_or_else(|error| -i64::from(error), |()| -i64::from(errno::EALREADY))
+        }
         RECORDING_START if args[0] == 0 => 0,
         RECORDING_START => result_of(outputs.put(args[0], &0i32.to_le_bytes())),
         SAVE => match path(args[0]) {

@@ -9,8 +9,8 @@
 use core::arch::global_asm;
 use core::sync::atomic::Ordering;
 
-use engine::sys::{self, errno, raw};
 use engine::arena;
+use engine::sys::{self, errno, raw};
 
 use super::control::{self, Control};
 use super::end;
