@@ -140,9 +140,9 @@ impl Raw {
 
     /// The interval of a short record.
     #[inline]
-    pub fn short_interval(&self, kind: Kind) -> Option<Interval> {
-        let before = self.word1 & ((1 << INTERVAL_BITS) - 1);
-        Interval::new(kind.writes(), before, before + (self.word1 >> INTERVAL_BITS))
+    pub fn short_interval(&self) -> Interval {
+        let start = self.word1 & ((1 << INTERVAL_BITS) - 1);
+        Interval { start, end: start + (self.word1 >> INTERVAL_BITS) }
     }
 }
 
@@ -342,7 +342,7 @@ impl Source {
         }
         let (pc, ..) = self.sites.get(raw.commit & SITE_MASK)?;
         record.time.pc = pc;
-        record.lines.push(LineSpan { line: offset / LINE_BYTES, interval: raw.short_interval(kind)? });
+        record.lines.push(LineSpan { line: offset / LINE_BYTES, interval: raw.short_interval() });
         let first = raw.word2.to_le_bytes();
         let first = Bytes::from_slice(&first[..len as usize]);
         match kind {
@@ -364,7 +364,7 @@ impl Source {
             return None;
         }
         for (line, words) in payload.get(..lines)?.chunks_exact(16).enumerate() {
-            let interval = Interval::new(record.kind.writes(), word(words, 0), word(words, 8))?;
+            let interval = Interval::new(word(words, 0), word(words, 8))?;
             record.lines.push(LineSpan { line: record.offset / LINE_BYTES + line as u64, interval });
         }
         let len = record.len as usize;

@@ -1,19 +1,22 @@
 //! Line clocks: which accesses to the same bytes came before which.
 //!
-//! Each 64-byte line of each object has, by a hash, one of the log's counters. A write ticks it (adds one) before it touches the
-//! memory and once more after; a read, which changes nothing that others see, only looks at it before and after.
+//! Each 64-byte line of each object has, by a hash, one of the log's counters. What it shows before and after an access is the access's
+//! interval; accesses that write tick it (add one), so that intervals of ordered ones lie apart.
 //!
 //! ```text
-//!   write   b = add(clock, 1) ─ store ─ a = add(clock, 1)      interval [b, a]
-//!   read    b = clock         ─ load  ─ a = clock              interval [b - ½, a - ½]: between tick b-1 and tick b
+//!   write    s = tick + 1 ─ store ─ e = tick             a tick is a `lock xadd`, and returns what the clock showed before it
+//!   locked   s = tick + 1, open = s ─ RMW ─ e = look     a locked instruction is a fence, so what is looked at after it is later
+//!   read     s = look ─ load ─ e = look                  its first look becomes a tick (+ 1) if it finds the clock open
 //! ```
 //!
-//! I1. If the interval of A ends before that of B begins, the hardware executed A before B. Otherwise nothing is claimed.
+//! I1. If the interval of A ends before that of B starts, the hardware executed A before B. Otherwise nothing is claimed.
 //! I2. Two lines may share a counter. That widens intervals, so it can only cost precision.
+//! I3. `open` says that the clock's last tick belongs to a locked access, which no second tick has closed: a read that comes later
+//! could not be told from one that comes at the same time. Like I2 it is about precision; whatever it holds, I1 holds.
 //! The argument, from the x86 memory model and from that of the language, is in `docs/log-ordering.md`; `src/models` checks it.
-use crate::layout::{CLOCK_HASH, CLOCKS_PER_GROUP};
+use crate::layout::{CLOCK_BYTES, CLOCK_HASH, CLOCK_OPEN, CLOCKS_PER_GROUP};
 use crate::memory::Memory;
-use crate::sync::{Ordering, fence};
+use crate::sync::{Ordering, full_fence, loads_in_order};
 
 /// Which of the log's clocks; below the count of the clock section.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -23,18 +26,25 @@ impl ClockIndex {
     /// The clock of a slot's first word (object << 48 | offset), by `clock_shift` of the layout.
     ///
     /// A page of an object has, by its hash, a group and a column in it. Each of the page's lines has a cache line of clocks to
-    /// itself within the group, so that neighbours which the program padded against false sharing stay apart here too; the eight
+    /// itself within the group, so that neighbours which the program padded against false sharing stay apart here too; the four
     /// clocks in that cache line are for other pages.
     #[inline(always)]
     pub(crate) const fn of(word: u64, clock_shift: u32) -> ClockIndex {
         let hash = (word >> 12).wrapping_mul(CLOCK_HASH) >> (clock_shift & 63);
-        let (group, column) = (hash >> 3, hash & 7);
+        let (group, column) = (hash >> 2, hash & 3);
         let line = (word >> 6) & 63;
-        ClockIndex((group * CLOCKS_PER_GROUP + line * 8 + column) as u32)
+        ClockIndex((group * CLOCKS_PER_GROUP + line * 4 + column) as u32)
+    }
+
+    /// Bytes from the start of the clocks.
+    #[inline(always)]
+    pub(crate) const fn offset(self) -> usize {
+        self.0 as usize * CLOCK_BYTES as usize
     }
 }
 
-/// The stretch of a clock's life that contains an access, in half ticks. Only comparable within one clock.
+/// The stretch of a clock's life that contains an access: what the clock showed right after the access's first event on it, and right
+/// before its last. Only comparable within one clock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Interval {
     pub start: u64,
@@ -42,14 +52,9 @@ pub struct Interval {
 }
 
 impl Interval {
-    /// From what the access saw on its clock before and after. None if it cannot have seen that.
-    pub const fn new(writes: bool, before: u64, after: u64) -> Option<Interval> {
-        let possible = if writes { before < after } else { before <= after };
-        if !possible || after > u64::MAX / 2 - 1 {
-            return None;
-        }
-        let half = writes as u64;
-        Some(Interval { start: 2 * before + half, end: 2 * after + half })
+    /// None if it ends before it starts.
+    pub const fn new(start: u64, end: u64) -> Option<Interval> {
+        if end < start { None } else { Some(Interval { start, end }) }
     }
 
     /// True if this access came before the other for certain (I1).
@@ -58,40 +63,73 @@ impl Interval {
         self.end < other.start
     }
 
-    /// True if nobody wrote to this clock's lines during the access.
-    pub const fn is_quiet(&self, writes: bool) -> bool {
-        self.end - self.start == if writes { 2 } else { 0 }
+    /// True if nobody else ticked this clock during the access.
+    pub const fn is_quiet(&self) -> bool {
+        self.end == self.start
     }
 }
 
-/// To be called right before the access.
+/// What an access does to its clocks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Touch {
+    Read,
+    /// In any way, of any size.
+    Write,
+    /// A write or read/write whose last touch of the memory is a locked instruction (`lock`, `xchg`).
+    Locked,
+}
+
+impl Touch {
+    #[inline(always)]
+    pub const fn of(writes: bool) -> Touch {
+        if writes { Touch::Write } else { Touch::Read }
+    }
+}
+
+/// To be called right before the access: the interval's start.
 ///
 /// SeqCst on all clock operations costs nothing on x86 (`lock xadd`, `mov`) and makes chains over several lines sound; acquire and
-/// release, which is all that loom sees in it, suffice for I1.
+/// release, which is all that loom sees in it, suffice for I1 together with the full fence that a locked instruction is.
 #[inline(always)]
-pub(crate) fn before<M: Memory>(memory: &M, clock: usize, writes: bool) -> u64 {
-    if writes {
-        // Acquire, Release: [line-clock]
-        let seen = memory.word(clock).fetch_add(1, Ordering::SeqCst);
-        // Release: [line-tick]. Whoever sees the value that is about to be written sees this tick.
-        fence(Ordering::Release);
-        seen
-    } else {
+pub(crate) fn before<M: Memory>(memory: &M, clock: usize, touch: Touch) -> u64 {
+    let open = memory.word(clock + CLOCK_OPEN as usize);
+    if touch == Touch::Read {
         // Acquire: [line-clock]
-        memory.word(clock).load(Ordering::SeqCst)
+        let seen = memory.word(clock).load(Ordering::SeqCst);
+        // Relaxed: I3.
+        if open.load(Ordering::Relaxed) != seen {
+            loads_in_order();
+            return seen;
+        }
     }
+    // Acquire, Release: [line-clock]
+    let seen = memory.word(clock).fetch_add(1, Ordering::SeqCst).wrapping_add(1);
+    // Release: [line-tick]. Whoever sees the value that is about to be written sees this tick; and who looked at the clock before
+    // this tick, behind a full fence of its own, touched the memory before this access: [line-fence].
+    full_fence();
+    if touch == Touch::Locked {
+        // Relaxed: I3. Before the access, so that those who see what it wrote usually see this.
+        open.store(seen, Ordering::Relaxed);
+    }
+    seen
 }
 
-/// To be called right after the access.
+/// To be called right after the access: the interval's end.
 #[inline(always)]
-pub(crate) fn after<M: Memory>(memory: &M, clock: usize, writes: bool) -> u64 {
-    if writes {
+pub(crate) fn after<M: Memory>(memory: &M, clock: usize, touch: Touch) -> u64 {
+    match touch {
         // Acquire, Release: [line-clock]
-        memory.word(clock).fetch_add(1, Ordering::SeqCst)
-    } else {
-        // Acquire: [line-tick]
-        fence(Ordering::Acquire);
-        memory.word(clock).load(Ordering::SeqCst)
+        Touch::Write => memory.word(clock).fetch_add(1, Ordering::SeqCst),
+        Touch::Read => {
+            // Acquire: [line-tick]
+            loads_in_order();
+            memory.word(clock).load(Ordering::SeqCst)
+        }
+        Touch::Locked => {
+            // [line-fence]: by the caller's locked instruction, see `Touch::Locked`.
+            full_fence();
+            memory.word(clock).load(Ordering::SeqCst)
+        }
     }
 }
 
@@ -105,7 +143,7 @@ mod tests {
 
     #[test]
     fn lines_of_a_page_do_not_share_a_cache_line_of_clocks() {
-        let mut seen: Vec<_> = (0..64).map(|line| clock(5 << 48 | 0x7000 | line << 6) / 8).collect();
+        let mut seen: Vec<_> = (0..64).map(|line| clock(5 << 48 | 0x7000 | line << 6) / 4).collect();
         assert!(seen.iter().all(|line| line / 64 == seen[0] / 64), "one group");
         seen.dedup();
         assert_eq!(seen.len(), 64);
@@ -122,17 +160,24 @@ mod tests {
 
     #[test]
     fn intervals_order_only_what_does_not_touch() {
-        let write = |b, a| Interval::new(true, b, a).unwrap();
-        let read = |b, a| Interval::new(false, b, a).unwrap();
-        assert!(write(0, 1).precedes(&read(2, 2)));
-        assert!(!write(0, 1).precedes(&read(1, 2)), "the read began before the second tick");
-        assert!(read(2, 2).precedes(&write(2, 3)));
-        assert!(!read(2, 3).precedes(&write(2, 3)));
-        assert!(!read(2, 2).precedes(&read(2, 2)), "no tick between two reads");
-        assert!(read(2, 2).precedes(&read(3, 3)));
-        assert!(write(0, 1).precedes(&write(2, 3)));
-        assert_eq!(Interval::new(true, 3, 3), None);
-        assert_eq!(Interval::new(false, 3, 2), None);
-        assert_eq!(Interval::new(false, u64::MAX, u64::MAX), None);
+        let interval = |start, end| Interval::new(start, end).unwrap();
+        assert!(interval(1, 1).precedes(&interval(2, 2)));
+        assert!(!interval(1, 2).precedes(&interval(2, 2)));
+        assert!(!interval(2, 2).precedes(&interval(2, 2)));
+        assert_eq!(Interval::new(3, 2), None);
+    }
+
+    /// What one process does in turn is told apart, except for reads with nothing between them.
+    #[test]
+    fn accesses_one_after_another_have_intervals_one_after_another() {
+        use Touch::{Locked, Read, Write};
+        let memory = crate::memory::model::Words::<1>::new(2);
+        let touches = [Read, Write, Read, Read, Locked, Read, Read, Locked, Locked, Write, Locked, Write, Read];
+        let intervals = touches.map(|touch| Interval::new(before(&memory, 0, touch), after(&memory, 0, touch)).unwrap());
+        for at in 1..touches.len() {
+            let (a, b) = (&intervals[at - 1], &intervals[at]);
+            assert!(a.is_quiet() && !b.precedes(a));
+            assert_eq!(a.precedes(b), (touches[at - 1], touches[at]) != (Read, Read), "{at}: {a:?} {b:?}");
+        }
     }
 }

@@ -1,4 +1,4 @@
-//! The bytes of a `.shmem` file, version 1. `docs/shmem-format.md` has the same tables for people.
+//! The bytes of a `.shmem` file, version 2. `docs/shmem-format.md` has the same tables for people.
 //!
 //! The positions of all sections follow from the size of the file alone ([`Layout::for_size`]). The header repeats them so that
 //! a file describes itself, but nobody follows the header: reader and writer compare it with what the size implies and refuse
@@ -16,7 +16,7 @@
 /// First eight bytes of the file.
 pub const MAGIC: u64 = u64::from_le_bytes(*b"SHMEMLOG");
 /// Version of this layout.
-pub const VERSION: u32 = 1;
+pub const VERSION: u32 = 2;
 /// Bytes in a page: sections start on one, sizes are multiples of one.
 pub const PAGE_BYTES: u64 = 4096;
 
@@ -66,11 +66,16 @@ pub const TIME_KIND_TSC: u32 = 1;
 // ---- line clocks -----------------------------------------------------------------------------------------------------------
 /// Bytes of shared memory that share a clock.
 pub const LINE_BYTES: u64 = 64;
-/// Clocks in a group: eight columns of one clock for each line of a page.
-pub const CLOCKS_PER_GROUP: u64 = 512;
-pub const CLOCK_GROUP_BYTES: u64 = CLOCKS_PER_GROUP * 8;
+/// A clock: the ticks so far, and which of them is open.
+pub const CLOCK_BYTES: u64 = 16;
+pub const CLOCK_TICKS: u64 = 0;
+/// What the clock showed after the last tick that is the only one of its access: see `docs/log-ordering.md`.
+pub const CLOCK_OPEN: u64 = 8;
+/// Clocks in a group: four columns of one clock for each line of a page.
+pub const CLOCKS_PER_GROUP: u64 = 256;
+pub const CLOCK_GROUP_BYTES: u64 = CLOCKS_PER_GROUP * CLOCK_BYTES;
 /// With w the first word of a slot: `h = (w >> 12) * CLOCK_HASH >> clock_shift`, wrapping; the clock of its line is at byte
-/// `h >> 3 << 12 | w & 0xfc0 | (h & 7) << 3` of the clocks. clock_shift = 64 - log2(8 * groups).
+/// `h >> 2 << 12 | w & 0xfc0 | (h & 3) << 4` of the clocks. clock_shift = 64 - log2(4 * groups).
 pub const CLOCK_HASH: u64 = 0x9E37_79B9_7F4A_7C15;
 
 // ---- registries ------------------------------------------------------------------------------------------------------------
@@ -160,7 +165,7 @@ pub const SLOTS_PER_BLOCK: usize = (BLOCK_BYTES / SLOT_BYTES) as usize;
 // ---- slot ------------------------------------------------------------------------------------------------------------------
 /// object << 48 | offset. Stored first, before the access; non-zero without a commit word it marks an unfinished access.
 pub const SLOT_WHERE: u64 = 0;
-/// before | (after - before) << 48.
+/// start | (end - start) << 48.
 pub const SLOT_INTERVAL: u64 = 8;
 pub const SLOT_VALUE: u64 = 16;
 /// site | shape << 30 | (bbcount - base) << 32. Stored last; never 0 in a committed record.
@@ -203,10 +208,12 @@ pub const WRITER_EXTRA_SLOTS: usize = 24;
 pub const WRITER_CLOCKS: usize = 32;
 /// The shift in [`CLOCK_HASH`]'s formula; constant for the life of the log.
 pub const WRITER_CLOCK_SHIFT: usize = 40;
+/// `pause` instructions after a locked access during which another process ticked its clock.
+pub const GIVE_WAY_PAUSES: u32 = 24;
 
 /// Names of the sections in the header's order.
 pub const SECTION_NAMES: [&str; 7] = ["clocks", "recordings", "objects", "mappings", "sites", "block headers", "blocks"];
-const ENTRY_BYTES: [u64; 7] = [8, RECORDING_BYTES, OBJECT_BYTES, MAPPING_BYTES, SITE_BYTES, BLOCK_HEADER_BYTES, BLOCK_BYTES];
+const ENTRY_BYTES: [u64; 7] = [CLOCK_BYTES, RECORDING_BYTES, OBJECT_BYTES, MAPPING_BYTES, SITE_BYTES, BLOCK_HEADER_BYTES, BLOCK_BYTES];
 
 /// A table in the file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -245,8 +252,8 @@ impl Layout {
         if size < MIN_SIZE || size > MAX_SIZE || !size.is_multiple_of(PAGE_BYTES) {
             return None;
         }
-        // A power of two: 1/64 of the log, at most 512 KiB.
-        let groups = 1u64 << (63 - clamp(size / 64 / CLOCK_GROUP_BYTES, 1, 128).leading_zeros());
+        // A power of two: 1/32 of the log, at most 1 MiB.
+        let groups = 1u64 << (63 - clamp(size / 32 / CLOCK_GROUP_BYTES, 1, 256).leading_zeros());
         let counts = [
             groups * CLOCKS_PER_GROUP,
             clamp(size >> 16, 4, 4096),
@@ -294,9 +301,9 @@ impl Layout {
         self.sections[6]
     }
 
-    /// 64 - log2(8 * groups of clocks).
+    /// 64 - log2(4 * groups of clocks).
     pub const fn clock_shift(&self) -> u32 {
-        64 - 3 - (self.clocks().count / CLOCKS_PER_GROUP).trailing_zeros()
+        64 - 2 - (self.clocks().count / CLOCKS_PER_GROUP).trailing_zeros()
     }
 }
 
@@ -308,7 +315,7 @@ const _: () = {
     assert!(MAP_TO + 8 <= MAPPING_BYTES && SITE_META + 8 == SITE_BYTES);
     assert!(BLK_USED + 8 <= BLOCK_HEADER_BYTES && SLOT_COMMIT + 8 == SLOT_BYTES);
     assert!(SLOTS_PER_BLOCK == 512);
-    assert!(PAGE_BYTES / LINE_BYTES * 8 == CLOCKS_PER_GROUP);
+    assert!(PAGE_BYTES / LINE_BYTES * 4 == CLOCKS_PER_GROUP && CLOCK_GROUP_BYTES == PAGE_BYTES);
     // A long read/write of a whole piece fits into a block with room to spare.
     assert!(SLOT_BYTES + (MAX_PIECE_BYTES / LINE_BYTES + 1) * 16 + 2 * MAX_PIECE_BYTES < BLOCK_BYTES / 4);
     // Every recording may pin one block, alive or dead, and as many remain in use by the others.

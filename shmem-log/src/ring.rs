@@ -16,12 +16,11 @@
 //! I3. The tickets of a writer's blocks increase, and so do the tickets that a block goes through.
 //! I4. Nothing here waits. A claim gives up after two laps, and then records are counted as dropped until a block is free again. There
 //! are twice as many blocks as recordings, so that this takes more writers than recordings or a full disk.
-use crate::clock;
+use crate::clock::{self, Touch};
 use crate::layout::*;
 use crate::memory::Memory;
 use crate::slot::{Commit, place};
 use crate::sync::{Ordering, fence};
-use crate::types::Kind;
 use core::ops::Range;
 
 /// After a claim found nothing, how many records are dropped at most before the next try: a lap of a full ring is not cheap. The
@@ -84,7 +83,8 @@ pub(crate) struct Appender<M: Memory> {
 pub(crate) struct Begun {
     pub place: u64,
     pub clock: usize,
-    pub before: u64,
+    /// Of the interval.
+    pub start: u64,
 }
 
 impl<M: Memory> Appender<M> {
@@ -115,19 +115,19 @@ impl<M: Memory> Appender<M> {
 
     #[inline(always)]
     pub fn clock_address(&self, place: u64) -> usize {
-        self.clocks + clock::ClockIndex::of(place, self.clock_shift as u32).0 as usize * 8
+        self.clocks + clock::ClockIndex::of(place, self.clock_shift as u32).offset()
     }
 
     /// Begins an access within one line. None: there is no block to be had.
     #[inline(always)]
-    pub fn begin(&mut self, kind: Kind, object: u32, offset: u64) -> Option<Begun> {
+    pub fn begin(&mut self, touch: Touch, object: u32, offset: u64) -> Option<Begun> {
         if self.cursor > self.limit && !self.make_room(2) {
             return None;
         }
         let place = place(object, offset);
         self.mark_begun(place);
         let clock = self.clock_address(place);
-        Some(Begun { place, clock, before: clock::before(&self.memory, clock, kind.writes()) })
+        Some(Begun { place, clock, start: clock::before(&self.memory, clock, touch) })
     }
 
     /// Notes in the next slot that an access is under way, for the case that this process does not survive it.

@@ -8,7 +8,7 @@
 //! I2. The fast path, a read or write of at most 8 bytes within a line, has no call and no loop; every 512 slots a block is
 //! claimed, without waiting; while a log is filled for the first time that takes one `madvise` in place of the block's page faults.
 //! I3. What cannot be logged is counted as dropped, and the program goes on.
-use crate::clock;
+use crate::clock::{self, Touch};
 use crate::layout::*;
 use crate::log::{Log, Mapped};
 use crate::memory::Memory;
@@ -23,11 +23,11 @@ const SCRATCH_LINES: usize = (MAX_BEGIN_BYTES / LINE_BYTES) as usize + 1;
 /// Time stamp counter ticks between two notes of the time: about a millisecond.
 const NOTE_TICKS: u64 = 1 << 21;
 
-/// What an access saw on the clock of one line, before and after.
+/// The interval of an access on the clock of one line, from its start on.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct LineTicks {
-    before: u64,
-    after: u64,
+    start: u64,
+    end: u64,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -49,6 +49,7 @@ pub struct Token {
     begun: Begun,
     len: u64,
     kind: Kind,
+    touch: Touch,
     form: Form,
 }
 
@@ -134,8 +135,27 @@ impl Writer {
         if len.wrapping_sub(1) >= LINE_BYTES - (offset & (LINE_BYTES - 1)) {
             return self.begin_lines(kind, object, offset, len);
         }
-        match self.core.begin(kind, object.get(), offset) {
-            Some(begun) => Token { begun, len, kind, form: Form::Line },
+        self.begin_line(kind, Touch::of(kind.writes()), object, offset, len)
+    }
+
+    /// [`Writer::begin`] for an access whose last touch of the memory is one locked instruction (`lock`, `xchg`): being a fence, that
+    /// needs one tick of the clock, not two. The last instruction that touches the memory before `commit` must be that one.
+    ///
+    /// Where another process was found at the same clock meanwhile, `commit` pauses for [`GIVE_WAY_PAUSES`], so that two that fight
+    /// for a line get more done before they lose it. It waits for nobody.
+    #[inline(always)]
+    pub fn begin_locked(&mut self, kind: Kind, object: ObjectIndex, offset: u64, len: u64) -> Token {
+        if len.wrapping_sub(1) >= LINE_BYTES - (offset & (LINE_BYTES - 1)) {
+            return self.begin_lines(kind, object, offset, len);
+        }
+        let touch = if kind.writes() { Touch::Locked } else { Touch::Read };
+        self.begin_line(kind, touch, object, offset, len)
+    }
+
+    #[inline(always)]
+    fn begin_line(&mut self, kind: Kind, touch: Touch, object: ObjectIndex, offset: u64, len: u64) -> Token {
+        match self.core.begin(touch, object.get(), offset) {
+            Some(begun) => Token { begun, len, kind, touch, form: Form::Line },
             None => dropped(kind),
         }
     }
@@ -145,7 +165,7 @@ impl Writer {
     fn begin_lines(&mut self, kind: Kind, object: ObjectIndex, offset: u64, len: u64) -> Token {
         let place = Log::place(object, offset);
         let form = begin_lines(&mut self.core, kind, place, len, &mut self.scratch);
-        Token { begun: Begun { place, clock: 0, before: 0 }, len, kind, form }
+        Token { begun: Begun { place, clock: 0, start: 0 }, len, kind, touch: Touch::of(kind.writes()), form }
     }
 
     /// Call right after the memory was touched, for a read or a write of 1 to 8 bytes.
@@ -159,6 +179,7 @@ impl Writer {
         };
         let commit = Commit { site: site.get(), shape: SHAPE_SINGLE, delta };
         self.core.put_single(token.begun.place, interval, value, commit);
+        give_way(&token, interval);
     }
 
     /// The same for an access that reads and writes: `old` is what it saw, `new` what is there now.
@@ -169,6 +190,7 @@ impl Writer {
         };
         let commit = Commit { site: site.get(), shape: SHAPE_DOUBLE, delta };
         self.core.put_double(token.begun.place, interval, old, new, commit);
+        give_way(&token, interval);
     }
 
     /// The interval and bbcount as they stand in a short record; None (and the clock untouched) if it does not fit one.
@@ -178,15 +200,14 @@ impl Writer {
         if token.form != Form::Line || token.len > 8 || delta >> 32 != 0 {
             return None;
         }
-        let before = token.begun.before;
-        let after = clock::after(&self.core.memory, token.begun.clock, token.kind.writes());
-        let width = after.wrapping_sub(before);
-        if width >> (64 - INTERVAL_BITS) != 0 || before >> INTERVAL_BITS != 0 {
+        let start = token.begun.start;
+        let width = clock::after(&self.core.memory, token.begun.clock, token.touch).wrapping_sub(start);
+        if width >> (64 - INTERVAL_BITS) != 0 || start >> INTERVAL_BITS != 0 {
             // Rare: asleep during the access, or a clock that ticked for days. The slow way looks at the clock again, later,
             // which is as true.
             return None;
         }
-        Some((before | width << INTERVAL_BITS, delta as u32))
+        Some((start | width << INTERVAL_BITS, delta as u32))
     }
 
     #[cold]
@@ -203,11 +224,11 @@ impl Writer {
     /// `seen` counts if the access reads, `written` if it writes; both together in a read/write have one length. They may be
     /// shorter than what `begin` was told, if the access turned out to be: the rest was not touched. `bbcount` as in `commit`.
     pub fn commit_bytes(&mut self, token: Token, origin: Origin, bbcount: u64, seen: &[u8], written: &[u8]) {
-        let Token { begun, len, kind, form } = token;
-        let mut one = [LineTicks { before: begun.before, after: 0 }];
+        let Token { begun, len, kind, touch, form } = token;
+        let mut one = [LineTicks { start: begun.start, end: 0 }];
         let ticks = match form {
             Form::Line => {
-                one[0].after = clock::after(&self.core.memory, begun.clock, kind.writes());
+                one[0].end = clock::after(&self.core.memory, begun.clock, touch);
                 &one[..]
             }
             Form::Lines => {
@@ -248,6 +269,12 @@ impl Writer {
         }
     }
 
+    /// The access begun by emitted code happened, and its interval does not fit a short record: counts it as dropped.
+    pub fn drop_begun(&mut self) {
+        self.core.unmark();
+        self.core.drop_record();
+    }
+
     /// The access did not happen (a fault, an error of the system call): nothing is logged.
     pub fn abandon(&mut self, _token: Token) {
         self.core.unmark();
@@ -285,8 +312,23 @@ impl Writer {
     }
 }
 
+/// After a locked access that met another process on its clock: lets that one get on, for a moment and whatever it does.
+#[inline(always)]
+fn give_way(token: &Token, interval: u64) {
+    if token.touch == Touch::Locked && interval >> INTERVAL_BITS != 0 {
+        pause();
+    }
+}
+
+#[cold]
+#[inline(never)]
+fn pause() {
+    (0..GIVE_WAY_PAUSES).for_each(|_| core::hint::spin_loop());
+}
+
 fn dropped(kind: Kind) -> Token {
-    Token { begun: Begun { place: 0, clock: 0, before: 0 }, len: 0, kind, form: Form::Dropped }
+    let begun = Begun { place: 0, clock: 0, start: 0 };
+    Token { begun, len: 0, kind, touch: Touch::of(kind.writes()), form: Form::Dropped }
 }
 
 /// Looks at the clocks of all lines of an access, before it.
@@ -301,7 +343,7 @@ fn begin_lines<M: Memory>(core: &mut Appender<M>, kind: Kind, place: u64, len: u
     core.mark_begun(place);
     for (line, ticks) in scratch.iter_mut().take(count as usize).enumerate() {
         let clock = core.clock_address(line_place(place, line));
-        ticks.before = clock::before(&core.memory, clock, kind.writes());
+        ticks.start = clock::before(&core.memory, clock, Touch::of(kind.writes()));
     }
     Form::Lines
 }
@@ -311,7 +353,7 @@ fn finish_lines<M: Memory>(core: &Appender<M>, kind: Kind, place: u64, len: u64,
     let count = lines(place & OFFSET_MASK, len);
     for (line, ticks) in scratch.iter_mut().take(count as usize).enumerate() {
         let clock = core.clock_address(line_place(place, line));
-        ticks.after = clock::after(&core.memory, clock, kind.writes());
+        ticks.end = clock::after(&core.memory, clock, Touch::of(kind.writes()));
     }
 }
 
@@ -367,8 +409,8 @@ impl Long<'_> {
         }
         let first_line = (at / LINE_BYTES - offset / LINE_BYTES) as usize;
         for (line, ticks) in ticks.iter().skip(first_line).take(shape.lines as usize).enumerate() {
-            core.put_payload(line as u64 * 2, ticks.before);
-            core.put_payload(line as u64 * 2 + 1, ticks.after);
+            core.put_payload(line as u64 * 2, ticks.start);
+            core.put_payload(line as u64 * 2 + 1, ticks.end);
         }
         if self.kind.reads() {
             put_bytes(core, shape.seen, self.seen, done, len);

@@ -94,10 +94,10 @@ fn what_is_no_log_is_an_error_and_stays_untouched() {
     // A newer version of ours.
     let log = test.join(1 << 20);
     let file = fs::File::options().write(true).open(&test.path).unwrap();
-    file.write_all_at(&[2], layout::HDR_VERSION).unwrap();
+    file.write_all_at(&[layout::VERSION as u8 + 1], layout::HDR_VERSION).unwrap();
     let OpenError::NotALog(error) = fail("newer") else { panic!() };
     assert_eq!(error.offset, layout::HDR_VERSION);
-    assert_eq!((error.expected as u32, error.found as u32), (layout::VERSION, 2));
+    assert_eq!((error.expected as u32, error.found as u32), (layout::VERSION, layout::VERSION + 1));
     // SAFETY: nothing uses it.
     unsafe { log.unmap() };
     fs::remove_file(&test.path).unwrap();

@@ -24,14 +24,21 @@ impl Hammer<'_> {
     fn access(&mut self, bb: u64, word: usize, kind: Kind, new: u64) {
         let Hammer { w, memory, .. } = self;
         let at = memory.word(word);
-        let t = w.begin(kind, self.o, word as u64 * 8, 8);
+        // Every other store is an `xchg`; so is every read/write a locked instruction.
+        let locked = kind == Kind::ReadWrite || kind == Kind::Write && new.is_multiple_of(2);
+        let begin = if locked { Writer::begin_locked } else { Writer::begin };
+        let t = begin(w, kind, self.o, word as u64 * 8, 8);
         match (kind, word) {
             (Kind::Read, _) => {
                 let value = at.load(Relaxed);
                 w.commit(t, self.read, bb, value);
             }
             (Kind::Write, _) => {
-                at.store(new, Relaxed);
+                if locked {
+                    at.swap(new, SeqCst);
+                } else {
+                    at.store(new, Relaxed);
+                }
                 w.commit(t, self.write, bb, new);
             }
             (Kind::ReadWrite, 0) => {

@@ -221,9 +221,9 @@ fn add(source: &Source, info: &BlockInfo, number: u32, bytes: &[u8], raw: &Raw, 
     for line in first..=last {
         let start = if raw.shape() == SHAPE_LONG {
             let at = (raw.slot as usize + 1) * SLOT_BYTES as usize + (line - first) as usize * 16;
-            shmem_log::Interval::new(kind.writes(), word(bytes, at), word(bytes, at + 8))?
+            shmem_log::Interval::new(word(bytes, at), word(bytes, at + 8))?
         } else {
-            raw.short_interval(kind)?
+            raw.short_interval()
         };
         let words = words(line * LINE_BYTES, offset, end);
         let key = u64::from(object) << 42 | line;

@@ -177,7 +177,7 @@ impl<'a> ListRef<'a> {
         None
     }
 
-    /// The entries from which on intervals start behind `clock` (half ticks) begin in this range; before it, none does.
+    /// The entries from which on intervals start behind `clock` (ticks) begin in this range; before it, none does.
     pub fn around_clock(&self, clock: u64) -> std::ops::Range<usize> {
         let (from, to) = (self.first.div_ceil(START_EVERY), (self.first + self.len).div_ceil(START_EVERY));
         let (mut low, mut high) = (from, to);

@@ -95,8 +95,10 @@ impl AccessLog {
         self.writer.register_site(pc, kind(access), length).ok()
     }
 
-    pub fn begin(&mut self, access: Kind, object: ObjectIndex, offset: u64, length: u64) -> Token {
-        self.writer.begin(access, object, offset, length)
+    /// `locked`: the last touch of the memory will be one locked instruction.
+    pub fn begin(&mut self, access: Kind, locked: bool, object: ObjectIndex, offset: u64, length: u64) -> Token {
+        let begin = if locked { Writer::begin_locked } else { Writer::begin };
+        begin(&mut self.writer, access, object, offset, length)
     }
 
     /// `seen` and `written` as far as the kind has them, at most 64 bytes.

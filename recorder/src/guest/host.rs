@@ -340,7 +340,7 @@ impl Host for Recorder {
         let access = access::kind(site.kind);
         let tag = if map.object.is_some() { self.site_index(engine, site) } else { None };
         let mut token = match (map.object, &mut self.log) {
-            (Some(object), Some(log)) => Some(log.begin(access, object, map.to_object(address), size as u64)),
+            (Some(object), Some(log)) => Some(log.begin(access, site.locked, object, map.to_object(address), size as u64)),
             _ => None,
         };
         let mut old = [0; WIDEST];

@@ -139,7 +139,7 @@ fn access_loop(
         }),
         Kind::ReadWrite => (0..count).for_each(|i| {
             let word = words(i);
-            let token = w.begin(Kind::ReadWrite, object, word * 8, 8);
+            let token = w.begin_locked(Kind::ReadWrite, object, word * 8, 8);
             let old = memory.word(word as usize).fetch_add(1, AcqRel);
             w.commit_rw(token, sites[2], *bbcount + i, old, old + 1);
         }),

@@ -118,7 +118,7 @@ impl<'a> Access<'a> {
 
     /// The lines it touches, in order, with their clocks.
     pub fn lines(&self) -> impl Iterator<Item = LineInterval> + 'a {
-        let Access { object, offset, len, lines, kind, .. } = *self;
+        let Access { object, offset, len, lines, .. } = *self;
         let first = offset / LINE_BYTES;
         let count = crate::slot::lines(offset, len.into());
         (0..count).filter_map(move |index| {
@@ -127,16 +127,17 @@ impl<'a> Access<'a> {
                 Lines::One(clock, interval) => Some(LineInterval { line, clock, interval }),
                 Lines::Many(words, shift) => {
                     let place = crate::slot::place(object.get(), line * LINE_BYTES);
-                    let interval = Interval::new(kind.writes(), word(words, index * 16), word(words, index * 16 + 8))?;
+                    let interval = Interval::new(word(words, index * 16), word(words, index * 16 + 8))?;
                     Some(LineInterval { line, clock: ClockIndex::of(place, shift), interval })
                 }
             }
         })
     }
 
-    /// Whether another recording wrote to any of its lines (or to a line that shares a clock) while it was under way.
+    /// Whether another recording touched any of its lines (or a line that shares a clock) while it was under way, in a way that is
+    /// not two reads.
     pub fn is_contended(&self) -> bool {
-        self.lines().any(|line| !line.interval.is_quiet(self.kind.writes()))
+        self.lines().any(|line| !line.interval.is_quiet())
     }
 }
 

@@ -236,10 +236,8 @@ impl<'a> BlockView<'a> {
             return Err(damage("shape of a record", SLOT_COMMIT + 3, "that of its site's kind", commit.shape));
         }
         let ticks = word(bytes, SLOT_INTERVAL);
-        let before = ticks & ((1 << INTERVAL_BITS) - 1);
-        let Some(interval) = Interval::new(site.kind.writes(), before, before + (ticks >> INTERVAL_BITS)) else {
-            return Err(damage("interval of a record", SLOT_INTERVAL, "an end behind the start", ticks));
-        };
+        let start = ticks & ((1 << INTERVAL_BITS) - 1);
+        let interval = Interval { start, end: start + (ticks >> INTERVAL_BITS) };
         let len = site.len as usize;
         let first = &bytes[SLOT_VALUE as usize..][..len];
         match site.kind {
@@ -280,10 +278,10 @@ impl<'a> BlockView<'a> {
         let payload = &bytes[SLOT_BYTES as usize..];
         let lines = &payload[..shape.seen as usize];
         for line in 0..shape.lines {
-            let (before, after) = (word(lines, line * 16), word(lines, line * 16 + 8));
-            if Interval::new(kind.writes(), before, after).is_none() {
+            let (start, end) = (word(lines, line * 16), word(lines, line * 16 + 8));
+            if Interval::new(start, end).is_none() {
                 let at = SLOT_BYTES + line * 16 + 8;
-                return Err(damage("interval of a line", at, "an end behind the start", after));
+                return Err(damage("interval of a line", at, "an end not before the start", end));
             }
         }
         if kind.reads() {
