@@ -18,6 +18,8 @@ mod count;
 mod dispatch;
 mod emit;
 mod fault;
+#[cfg(test)]
+mod filetests;
 mod flags;
 mod gate;
 mod guard;
