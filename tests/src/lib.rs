@@ -21,6 +21,7 @@ pub mod compile;
 pub mod corpus;
 mod diff;
 mod directory;
+pub mod lockstep;
 pub mod oracle;
 pub mod pool;
 pub mod random;
