@@ -2,11 +2,13 @@
 
 PREFIX = /usr/local
 DESTDIR =
+# Set it to build `shmem-inspect sql` too, which takes minutes: make install WITH_SQL=1
+WITH_SQL =
 
 .PHONY: build demo test check install uninstall setup
 
 build: setup
-	cargo xtask build
+	cargo xtask build $(if $(WITH_SQL),--with-sql)
 
 # Finds a real bug across two processes: builds, records the example until it fails, and opens the debugger on the culprit.
 demo: setup

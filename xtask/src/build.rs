@@ -3,7 +3,7 @@
 //! ```text
 //!   recorder, replayer/guest ── cargo, x86_64-unknown-none ──► static libraries ── gcc, ld ──► libundolr.so, libundolr.a, replay-guest
 //!   recorder, replayer, correlator, udb-ext ── cargo, host ──────────────────────────────────► programs
-//!                                                                  target/stage/{bin,lib,libexec/undo,include,share/undo} ◄── all of it
+//!                                                                  target/stage/{bin,lib,libexec/undo,include,share} ◄── all of it
 //! ```
 //!
 //! Invariants
@@ -32,10 +32,24 @@ const PROGRAMS: [&str; 5] = ["live-record", "undo-replay", "shmem-inspect", "udb
 const EXECUTABLE: u32 = 0o755;
 const DATA: u32 = 0o644;
 
+/// Those with man pages and shell completions.
+const WITH_PAGES: [&str; 3] = ["live-record", "undo-replay", "shmem-inspect"];
+
+#[derive(clap::Args)]
+pub struct Options {
+    /// Also build shmem-inspect-sql, for `shmem-inspect sql` and `export --format parquet`: its query engine takes minutes
+    #[arg(long)]
+    with_sql: bool,
+}
+
 /// A file to stage: from, to (relative to the stage), mode.
 type Staged = (PathBuf, PathBuf, u32);
 
 pub fn run_build(workspace: &Workspace) -> Result<()> {
+    run_build_with(workspace, &Options { with_sql: false })
+}
+
+pub fn run_build_with(workspace: &Workspace, options: &Options) -> Result<()> {
     let work = workspace.target.join("guest");
     fs::create_dir_all(&work).with_context(|| format!("cannot create {}", work.display()))?;
     let lock = fs::File::create(work.join("lock"))?;
@@ -51,6 +65,10 @@ pub fn run_build(workspace: &Workspace) -> Result<()> {
     let replay_guest = link_replay_guest(&guest_library(workspace, "replay-guest")?, &work)?;
     staged.push((replay_guest, "libexec/undo/replay-guest".into(), EXECUTABLE));
     staged.extend(host_programs(workspace)?);
+    staged.extend(pages(workspace, &work)?);
+    if options.with_sql {
+        staged.push((sql_program(workspace)?, "bin/shmem-inspect-sql".into(), EXECUTABLE));
+    }
     staged.extend(tree(&workspace.root.join("include"), "include", &["h"])?);
     staged.extend(tree(&workspace.root.join("udb-ext/python"), "share/undo/python", &[])?);
     staged.extend(tree(&workspace.root.join("examples"), "share/undo/examples", &["c", "sh"])?);
@@ -152,6 +170,29 @@ fn host_programs(workspace: &Workspace) -> Result<Vec<Staged>> {
         run(&mut cargo)?;
     }
     Ok(staged)
+}
+
+/// What the programs say of themselves.
+fn pages(workspace: &Workspace, work: &Path) -> Result<Vec<Staged>> {
+    let pages = work.join("pages");
+    if pages.exists() {
+        fs::remove_dir_all(&pages).with_context(|| format!("cannot remove {}", pages.display()))?;
+    }
+    for program in WITH_PAGES {
+        run(Command::new(workspace.target.join("release").join(program)).arg("--write-pages").arg(&pages))?;
+    }
+    let mut staged = tree(&pages, "share", &[])?;
+    staged.iter_mut().for_each(|(_, _, mode)| *mode = DATA);
+    Ok(staged)
+}
+
+/// Its target directory is its own, so that neither build waits for the other.
+fn sql_program(workspace: &Workspace) -> Result<PathBuf> {
+    let target = workspace.target.join("sql");
+    let mut cargo = crate::workspace::cargo();
+    cargo.args(["build", "--quiet", "--release", "--target-dir"]).arg(&target).current_dir(workspace.root.join("sql"));
+    run(&mut cargo)?;
+    Ok(target.join("release/shmem-inspect-sql"))
 }
 
 /// A source directory's files, staged under `to` with the same relative paths.

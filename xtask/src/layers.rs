@@ -5,6 +5,7 @@
 //! | check | formatting, lints and the promises of the architecture page ([`crate::check`]) |
 //! | unit | the tests of every crate but `tests` |
 //! | loom | the models of the access log's algorithms, the fast ones |
+//! | sql | the tests of `sql`, a workspace of its own |
 //! | e2e | the build, then the crate `tests`: real programs recorded, replayed and debugged with gdb |
 //!
 //! The tests of the crate `tests` find what was built in the directory that `UNDO_STAGE` names.
@@ -28,6 +29,7 @@ pub enum Layer {
     Check,
     Unit,
     Loom,
+    Sql,
     E2e,
 }
 
@@ -74,6 +76,7 @@ impl Layer {
             Layer::Check => return Ok(run_checks(workspace)),
             Layer::Unit => tests.args(["--workspace", "--exclude", "tests"]),
             Layer::Loom => return Ok(Tally { passed: crate::loom::run(&[])?, failed: 0 }),
+            Layer::Sql => tests.arg("--target-dir").arg(workspace.target.join("sql")).current_dir(workspace.root.join("sql")),
             Layer::E2e => {
                 run_build(workspace)?;
                 tests.env("UNDO_STAGE", workspace.stage()).args(["-p", "tests"])

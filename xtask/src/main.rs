@@ -30,7 +30,7 @@ struct Options {
 #[derive(Subcommand)]
 enum Command {
     /// Build everything a user gets into target/stage
-    Build,
+    Build(build::Options),
     /// Copy target/stage under a prefix
     Install(install::Options),
     /// Remove what install put under a prefix
@@ -85,7 +85,7 @@ fn main() -> ExitCode {
 fn run(command: Command) -> Result<()> {
     let workspace = Workspace::load()?;
     match command {
-        Command::Build => build::run_build(&workspace),
+        Command::Build(options) => build::run_build_with(&workspace, &options),
         Command::Install(options) => install::install(&workspace, &options),
         Command::Uninstall(options) => install::uninstall(&options),
         Command::Demo => demo::demo(&workspace),

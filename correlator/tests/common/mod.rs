@@ -1,8 +1,11 @@
 //! Random histories written by the real writer, of which the test knows what the log may not: the order in which memory was touched.
 #![allow(dead_code)]
-use correlator::{Correlator, Kind, ObjectIndex, Record, RecordOrder, RecordingIndex, Time, order};
+mod naive;
+
+use correlator::{Correlator, Kind, ObjectIndex, Record, RecordingIndex, Time};
+pub use naive::*;
 use proptest::prelude::*;
-use shmem_log::{Log, MappingInfo, ObjectInfo, Origin, Reader, RecordingInfo, SiteIndex, Token, Writer};
+use shmem_log::{Log, MappingInfo, ObjectInfo, Origin, RecordingInfo, SiteIndex, Token, Writer};
 use std::collections::HashMap;
 use std::ffi::CString;
 use std::os::unix::ffi::OsStrExt;
@@ -209,34 +212,4 @@ impl History {
     pub fn open(&self) -> Correlator {
         Correlator::open(&self.path).unwrap()
     }
-}
-
-/// All accesses of a log, by the reader's own decoding.
-pub fn all(reader: &Reader) -> Vec<Record> {
-    let mut cursor = reader.cursor();
-    let mut records = Vec::new();
-    while let Some(access) = cursor.next().unwrap() {
-        records.push(Record::from(&access));
-    }
-    records
-}
-
-/// Blame by looking at every access: the last own one, and those not known to be after it.
-pub fn naive_blame(
-    all: &[Record],
-    recording: RecordingIndex,
-    time: Option<Time>,
-    object: ObjectIndex,
-    offset: u64,
-    len: u64,
-) -> Vec<Record> {
-    let overlapping: Vec<&Record> = all.iter().filter(|record| record.overlaps(object, offset, len)).collect();
-    let own = |record: &&&Record| record.recording == recording && time.is_none_or(|time| record.time < time);
-    let Some(last) = overlapping.iter().filter(own).max_by_key(|record| record.position) else { return Vec::new() };
-    let up_to = |record: &&Record| match order(record, last) {
-        RecordOrder::Before | RecordOrder::Concurrent => true,
-        RecordOrder::After => false,
-        RecordOrder::Unrelated => record.tsc <= last.tsc,
-    };
-    overlapping.iter().filter(|record| up_to(record)).map(|record| (*record).clone()).collect()
 }

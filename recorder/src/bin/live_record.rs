@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use anyhow::{Context, Result, bail, ensure};
-use clap::{Parser, ValueEnum};
+use clap::{CommandFactory, Parser, ValueEnum};
 use recorder::executable;
 use recorder::launch::{PREFIX, Variable};
 
@@ -106,6 +106,9 @@ fn restore_sigpipe() -> Result<()> {
 }
 
 fn main() -> ExitCode {
+    if let Some(code) = pages::write_if_asked(Arguments::command) {
+        return code;
+    }
     match run(&Arguments::parse()) {
         Ok(never) => match never {},
         Err(error) => {

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use anyhow::Result;
-use clap::{Parser, Subcommand};
+use clap::{CommandFactory, Parser, Subcommand};
 use indicatif::{ProgressBar, ProgressStyle};
 use recording::{Metadata, Recording};
 use replayer::{Error, Event, Replay, Timeline};
@@ -36,6 +36,9 @@ const DIFFERS: u8 = 1;
 const FAILED: u8 = 2;
 
 fn main() -> ExitCode {
+    if let Some(code) = pages::write_if_asked(Arguments::command) {
+        return code;
+    }
     let arguments = Arguments::parse();
     let result = match &arguments.command {
         Command::Info { file } => info(file, arguments.json),

@@ -21,10 +21,11 @@ const GUEST_CRATES: [&str; 2] = ["recorder", "replay-guest"];
 type Check<'a> = (&'a str, Box<dyn Fn() -> Result<()> + 'a>);
 
 pub fn run_checks(workspace: &Workspace) -> Tally {
-    let checks: [Check; 8] = [
+    let checks: [Check; 9] = [
         ("crate arrows", Box::new(|| arrows::check(workspace))),
         ("file length", Box::new(|| length::check(workspace))),
         ("format", Box::new(|| run(cargo().args(["fmt", "--all", "--", "--check"]).current_dir(&workspace.root)))),
+        ("format, sql", Box::new(|| run(cargo().args(["fmt", "--", "--check"]).current_dir(workspace.root.join("sql"))))),
         ("lints, host", Box::new(|| lint_host(workspace))),
         ("lints, guest", Box::new(|| lint_guest(workspace))),
         ("everything builds", Box::new(|| run_build(workspace))),

@@ -1,7 +1,7 @@
 //! `export`: all accesses for other programs.
 use super::Session;
 use super::output;
-use anyhow::Result;
+use anyhow::{Context as _, Result, bail};
 use correlator::{Record, Symbols};
 use serde_json::Value;
 use std::fs::File;
@@ -12,6 +12,8 @@ use std::path::PathBuf;
 enum Format {
     Csv,
     Jsonl,
+    /// A folder, partitioned by log and recording, and sorted
+    Parquet,
 }
 
 /// One row or line per access, by place in the log: those of one recording in program order.
@@ -19,7 +21,7 @@ enum Format {
 pub struct Arguments {
     #[arg(short, long, value_enum, default_value = "csv")]
     format: Format,
-    /// Where to; standard output if not given
+    /// Where to; standard output if not given. For Parquet a folder, which must not exist or be empty
     #[arg(short, long)]
     output: Option<PathBuf>,
     /// Leave function, file and line out
@@ -48,15 +50,20 @@ const COLUMNS: [&str; 18] = [
     "contended",
 ];
 
-pub fn run(session: &Session, arguments: &Arguments, out: &mut impl Write) -> Result<()> {
+/// False if the program that writes Parquet failed, and said why.
+pub fn run(session: &Session, arguments: &Arguments, out: &mut impl Write) -> Result<bool> {
     match &arguments.output {
-        Some(path) => {
-            let mut out = BufWriter::new(File::create(path)?);
-            write(session, arguments, &mut out)?;
-            Ok(out.flush()?)
+        output if matches!(arguments.format, Format::Parquet) => {
+            let Some(output) = output else { bail!("--output: expected a folder for the Parquet files, found none") };
+            return super::sql::export_parquet(&session.log, output);
         }
-        None => write(session, arguments, &mut BufWriter::new(out)),
+        Some(path) => {
+            let file = File::create(path).with_context(|| format!("{}: cannot create", path.display()))?;
+            write(session, arguments, &mut BufWriter::new(file))?;
+        }
+        None => write(session, arguments, &mut BufWriter::new(out))?,
     }
+    Ok(true)
 }
 
 fn write(session: &Session, arguments: &Arguments, out: &mut impl Write) -> Result<()> {
@@ -80,7 +87,7 @@ fn write(session: &Session, arguments: &Arguments, out: &mut impl Write) -> Resu
         value["contended"] = Value::from(contended);
         match arguments.format {
             Format::Jsonl => writeln!(out, "{value}")?,
-            Format::Csv => writeln!(out, "{}", COLUMNS.map(|column| cell(&value[column])).join(","))?,
+            _ => writeln!(out, "{}", COLUMNS.map(|column| cell(&value[column])).join(","))?,
         }
     }
     out.flush()?;

@@ -9,16 +9,18 @@ mod info;
 mod output;
 mod parse;
 mod races;
+mod sql;
 mod timeline;
 mod verify;
 
 use anyhow::{Context as _, Result, bail};
 use clap::{CommandFactory, Parser, Subcommand};
-use correlator::{Correlator, Discovery, Options, RecordingIndex, Symbols};
+use correlator::{Correlator, Discovery, Options, RecordingIndex, Symbols, Warning};
 use shmem_log::Reader;
 use std::io::{self, Write};
 use std::path::PathBuf;
 use std::process::ExitCode;
+use std::time::{Duration, Instant};
 
 /// Look into the access log of processes that share memory: who accessed what, when, and in which order.
 ///
@@ -59,17 +61,16 @@ enum Command {
     Races(races::Arguments),
     /// Write a web page that shows objects over time
     Timeline(timeline::Arguments),
-    /// Write all accesses as CSV or JSON lines
+    /// Write all accesses as CSV, JSON lines or Parquet
     Export(export::Arguments),
     /// Check all that the log says
     Verify,
-    /// Print completions for a shell
-    #[command(hide = true)]
-    Completions { shell: clap_complete::Shell },
-    /// Write man pages into a directory
-    #[command(hide = true)]
-    Man { directory: PathBuf },
+    /// Ask all accesses in SQL; of a folder, those of all its logs
+    Sql(sql::Arguments),
 }
+
+/// Building an index that takes no longer needs no bar.
+const NO_PROGRESS_BEFORE: Duration = Duration::from_millis(300);
 
 /// What the commands work on.
 pub struct Session {
@@ -85,7 +86,10 @@ impl Session {
     fn open(path: PathBuf, json: bool, no_cache: bool) -> Result<Session> {
         let is_recording = path.extension().is_some_and(|extension| extension == "undo");
         let discovery = Discovery::from_file(&path)?;
-        for warning in &discovery.warnings {
+        // A log on its own is no cause for notes.
+        let alone = discovery.recordings.iter().all(|found| found.path.is_none());
+        let of_interest = |warning: &&Warning| !(alone && matches!(warning, Warning::Missing { .. }));
+        for warning in discovery.warnings.iter().filter(of_interest) {
             eprintln!("shmem-inspect: note: {warning}");
         }
         let log = discovery.log.clone().context("there is no access log")?;
@@ -100,10 +104,14 @@ impl Session {
 
     /// The log with its index; shows progress if that takes long and somebody watches.
     pub fn correlator(&self) -> Result<Correlator> {
-        let bar = indicatif::ProgressBar::new(0).with_message("indexing");
+        let bar = indicatif::ProgressBar::hidden().with_message("indexing");
+        let start = Instant::now();
         let style = indicatif::ProgressStyle::with_template("{msg} {wide_bar} {human_pos} of {human_len} accesses");
         bar.set_style(style.unwrap_or_else(|_| indicatif::ProgressStyle::default_bar()));
         let progress = |done: u64, all: u64| {
+            if bar.is_hidden() && start.elapsed() > NO_PROGRESS_BEFORE {
+                bar.set_draw_target(indicatif::ProgressDrawTarget::stderr());
+            }
             bar.set_length(all);
             bar.set_position(done);
         };
@@ -126,6 +134,9 @@ impl Session {
 }
 
 fn main() -> ExitCode {
+    if let Some(code) = pages::write_if_asked(Arguments::command) {
+        return code;
+    }
     match run() {
         Ok(true) => ExitCode::SUCCESS,
         Ok(false) => ExitCode::FAILURE,
@@ -145,11 +156,18 @@ fn is_broken_pipe(error: &anyhow::Error) -> bool {
 /// Commands may stand before or after the log.
 fn arguments() -> Vec<std::ffi::OsString> {
     let mut all: Vec<_> = std::env::args_os().collect();
-    let is_file =
-        |argument: &std::ffi::OsString| argument.to_string_lossy().ends_with(".shmem") || argument.to_string_lossy().ends_with(".undo");
+    let is_log = |argument: &std::ffi::OsString| {
+        let text = argument.to_string_lossy();
+        text.ends_with(".shmem") || text.ends_with(".undo") || std::path::Path::new(argument).is_dir()
+    };
     let is_command = |argument: &std::ffi::OsString| Arguments::command().get_subcommands().any(|known| argument == known.get_name());
-    if all.len() > 2 && is_command(&all[1]) && is_file(&all[2]) {
-        all.swap(1, 2);
+    if let Some(log) = all.iter().position(is_log)
+        && all.get(1).is_some_and(is_command)
+        && !all[log - 1].to_string_lossy().starts_with("-o")
+        && all[log - 1] != "--output"
+    {
+        let log = all.remove(log);
+        all.insert(1, log);
     }
     all
 }
@@ -158,18 +176,10 @@ fn arguments() -> Vec<std::ffi::OsString> {
 fn run() -> Result<bool> {
     let arguments = Arguments::parse_from(arguments());
     let out = &mut io::stdout().lock();
-    match &arguments.command {
-        Some(Command::Completions { shell }) => {
-            clap_complete::generate(*shell, &mut Arguments::command(), "shmem-inspect", out);
-            return Ok(true);
-        }
-        Some(Command::Man { directory }) => {
-            clap_mangen::generate_to(Arguments::command(), directory).with_context(|| format!("{}: cannot write", directory.display()))?;
-            return Ok(true);
-        }
-        _ => {}
-    }
     let Some(log) = arguments.log else { bail!("which log? See shmem-inspect --help") };
+    if let Some(Command::Sql(command)) = &arguments.command {
+        return sql::query(&log, command, arguments.json);
+    }
     let session = Session::open(log, arguments.json, arguments.no_cache)?;
     match arguments.command.unwrap_or(Command::Info) {
         Command::Info => info::run(&session, out)?,
@@ -178,9 +188,10 @@ fn run() -> Result<bool> {
         Command::Hot(arguments) => hot::run(&session, &arguments, out)?,
         Command::Races(arguments) => races::run(&session, &arguments, out)?,
         Command::Timeline(arguments) => timeline::run(&session, &arguments)?,
-        Command::Export(arguments) => export::run(&session, &arguments, out)?,
+        Command::Export(arguments) => return export::run(&session, &arguments, out),
         Command::Verify => return verify::run(&session, out),
-        Command::Completions { .. } | Command::Man { .. } => {}
+        // Answered above: it may be about a folder.
+        Command::Sql(_) => {}
     }
     out.flush()?;
     Ok(true)

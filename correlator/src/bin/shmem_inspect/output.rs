@@ -1,12 +1,13 @@
 //! Tables and values as all commands print them.
-use comfy_table::{ContentArrangement, Table, presets};
+use comfy_table::{Attribute, Cell, ContentArrangement, Table, presets};
 use correlator::{Discovery, Kind, Record, RecordingIndex, Symbols};
 use serde_json::{Value, json};
 use std::io::IsTerminal;
 
-/// A table that fits the terminal.
+/// A table that fits the terminal; on one its header is bold.
 pub fn table(header: &[&str]) -> Table {
     let mut table = Table::new();
+    let header = header.iter().map(|text| Cell::new(text).add_attribute(Attribute::Bold));
     table.load_preset(presets::NOTHING).set_header(header);
     if std::io::stdout().is_terminal() {
         table.set_content_arrangement(ContentArrangement::Dynamic);
