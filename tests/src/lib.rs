@@ -19,8 +19,10 @@
 pub mod accesses;
 pub mod compile;
 pub mod corpus;
+pub mod debug;
 mod diff;
 mod directory;
+pub mod example;
 pub mod lockstep;
 pub mod oracle;
 pub mod pool;

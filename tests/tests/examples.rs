@@ -1,54 +1,21 @@
 //! The examples: what they record replays, and the log holds each access that their sources make, no more and no fewer.
 
-use std::ffi::OsString;
-use std::fs;
 use std::path::{Path, PathBuf};
 
 use recording::Recording;
 use shmem_log::{Kind, Reader};
 use tests::accesses::check_log;
+use tests::example::Example;
 use tests::run::run;
-use tests::{Ended, Outcome, compile, stage};
+use tests::{Ended, stage};
 
-/// An example in a directory of its own, linked with libundolr as the documentation says.
-struct Example {
-    directory: tempfile::TempDir,
-    program: PathBuf,
+/// What every test here asks of an example's files.
+trait Checked {
+    fn verify_all(&self, count: usize);
+    fn log(&self) -> PathBuf;
 }
 
-impl Example {
-    fn build(name: &str) -> Example {
-        let directory = tempfile::tempdir().unwrap();
-        let source = stage::source().join("../examples").join(name).with_extension("c");
-        let (include, library) = (stage::stage().join("include"), stage::stage().join("lib"));
-        let flags = [
-            format!("-I{}", include.display()),
-            format!("-L{}", library.display()),
-            format!("-Wl,-rpath,{}", library.display()),
-            "-lundolr".into(),
-        ];
-        let program = compile::compile(&source, &flags.each_ref().map(String::as_str), directory.path()).unwrap();
-        Example { directory, program }
-    }
-
-    fn path(&self) -> &Path {
-        self.directory.path()
-    }
-
-    fn run(&self, arguments: &[&str]) -> Outcome {
-        let mut argv: Vec<OsString> = vec![self.program.clone().into()];
-        argv.extend(arguments.iter().map(OsString::from));
-        run(&argv, self.path(), b"").unwrap()
-    }
-
-    /// The files whose names end so, sorted.
-    fn files(&self, ending: &str) -> Vec<PathBuf> {
-        let mut files: Vec<PathBuf> = fs::read_dir(self.path()).unwrap().map(|entry| entry.unwrap().path()).collect();
-        files.retain(|file| file.to_string_lossy().ends_with(ending));
-        files.sort();
-        files
-    }
-
+impl Checked for Example {
     #[track_caller]
     fn verify_all(&self, count: usize) {
         let recordings = self.files(".undo");

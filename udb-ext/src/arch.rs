@@ -13,7 +13,13 @@
 //! linux  orig_rax   8
 //! segs   fs_base gs_base   2 × 8
 //! avx    ymm0h … ymm15h   16 × 16
+//! avx512 k0 … k7   8 × 8    zmm0h … zmm15h   16 × 32    xmm16 … xmm31   16 × 16    ymm16h … ymm31h   16 × 16    zmm16h … zmm31h   16 × 32
 //! ```
+//!
+//! The last line is there only where this processor has AVX-512 (a recording replays only where all the features it knew are).
+
+use std::arch::x86_64::__cpuid_count;
+use std::sync::OnceLock;
 
 use gdbstub::arch::{Arch, Registers as GdbRegisters};
 use replayer::Registers;
@@ -29,8 +35,44 @@ impl Arch for X86_64 {
     type RegId = ();
 
     fn target_description_xml() -> Option<&'static str> {
-        Some(include_str!("target.xml"))
+        Some(description(avx512().is_some()))
     }
+}
+
+fn description(with_avx512: bool) -> &'static str {
+    if with_avx512 {
+        concat!(include_str!("target.xml"), include_str!("target-avx512.xml"), "</target>\n")
+    } else {
+        concat!(include_str!("target.xml"), "</target>\n")
+    }
+}
+
+/// Where the components of AVX-512 lie in an xsave image of standard format: that differs from processor to processor.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Avx512Layout {
+    opmask: usize,
+    /// Upper halves of zmm0 … zmm15.
+    zmm_high: usize,
+    /// zmm16 … zmm31, whole.
+    high_zmm: usize,
+}
+
+/// This processor's layout, if it has AVX-512.
+fn avx512() -> Option<Avx512Layout> {
+    static LAYOUT: OnceLock<Option<Avx512Layout>> = OnceLock::new();
+    *LAYOUT.get_or_init(|| {
+        // Leaf 0xd: the components there are, and for each its size (eax) and offset (ebx).
+        let all = xsave::STATE_OPMASK | xsave::STATE_ZMM_HIGH | xsave::STATE_HIGH_ZMM;
+        if u64::from(__cpuid_count(0xd, 0).eax) & all != all {
+            return None;
+        }
+        let offset = |component: u64| __cpuid_count(0xd, component.trailing_zeros()).ebx as usize;
+        Some(Avx512Layout {
+            opmask: offset(xsave::STATE_OPMASK),
+            zmm_high: offset(xsave::STATE_ZMM_HIGH),
+            high_zmm: offset(xsave::STATE_HIGH_ZMM),
+        })
+    })
 }
 
 /// Offsets in the xsave image: legacy area, header, AVX component of the standard format.
@@ -50,7 +92,10 @@ mod xsave {
     pub const YMMH: usize = 576;
     pub const STATE_X87: u64 = 1;
     pub const STATE_SSE: u64 = 2;
-    pub const STATE_AVX: u64 = 4;
+    pub const STATE_AVX: u64 = 1 << 2;
+    pub const STATE_OPMASK: u64 = 1 << 5;
+    pub const STATE_ZMM_HIGH: u64 = 1 << 6;
+    pub const STATE_HIGH_ZMM: u64 = 1 << 7;
 }
 
 /// Selectors of a 64-bit Linux process; they never differ.
@@ -69,6 +114,47 @@ pub struct RegisterFile {
     xmm: [[u8; 16]; 16],
     mxcsr: u32,
     ymmh: [[u8; 16]; 16],
+    avx512: Option<Box<Avx512>>,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+struct Avx512 {
+    k: [[u8; 8]; 8],
+    /// Upper halves of zmm0 … zmm15.
+    zmmh: [[u8; 32]; 16],
+    /// zmm16 … zmm31 in three parts, lowest first.
+    xmm: [[u8; 16]; 16],
+    ymmh: [[u8; 16]; 16],
+    high_zmmh: [[u8; 32]; 16],
+}
+
+impl Avx512 {
+    fn new(image: &[u8], present: u64, layout: Avx512Layout) -> Self {
+        let mut file = Avx512::default();
+        if present & xsave::STATE_OPMASK != 0 {
+            read_array(image, layout.opmask, &mut file.k);
+        }
+        if present & xsave::STATE_ZMM_HIGH != 0 {
+            read_array(image, layout.zmm_high, &mut file.zmmh);
+        }
+        if present & xsave::STATE_HIGH_ZMM != 0 {
+            let mut whole = [[0; 64]; 16];
+            read_array(image, layout.high_zmm, &mut whole);
+            for (index, bytes) in whole.iter().enumerate() {
+                file.xmm[index].copy_from_slice(&bytes[..16]);
+                file.ymmh[index].copy_from_slice(&bytes[16..32]);
+                file.high_zmmh[index].copy_from_slice(&bytes[32..]);
+            }
+        }
+        file
+    }
+
+    fn put(&self, mut put: impl FnMut(&[u8])) {
+        self.k.iter().for_each(|k| put(k));
+        self.zmmh.iter().for_each(|zmmh| put(zmmh));
+        self.xmm.iter().chain(&self.ymmh).for_each(|part| put(part));
+        self.high_zmmh.iter().for_each(|zmmh| put(zmmh));
+    }
 }
 
 impl Default for RegisterFile {
@@ -80,6 +166,10 @@ impl Default for RegisterFile {
 impl RegisterFile {
     /// From the integer registers and an xsave image. Components that the image lacks, or marks as initial, have their initial values.
     pub fn new(general: &Registers, image: &[u8]) -> Self {
+        RegisterFile::with_layout(general, image, avx512())
+    }
+
+    fn with_layout(general: &Registers, image: &[u8], avx512: Option<Avx512Layout>) -> Self {
         let mut file = RegisterFile {
             general: *general,
             st: [[0; 10]; 8],
@@ -87,6 +177,7 @@ impl RegisterFile {
             xmm: [[0; 16]; 16],
             mxcsr: 0x1f80,
             ymmh: [[0; 16]; 16],
+            avx512: None,
         };
         let present = u64_at(image, xsave::XSTATE_BV).unwrap_or(xsave::STATE_X87 | xsave::STATE_SSE);
         if present & xsave::STATE_X87 != 0 {
@@ -101,6 +192,7 @@ impl RegisterFile {
         if present & xsave::STATE_AVX != 0 {
             read_array(image, xsave::YMMH, &mut file.ymmh);
         }
+        file.avx512 = avx512.map(|layout| Box::new(Avx512::new(image, present, layout)));
         file
     }
 
@@ -153,6 +245,9 @@ impl GdbRegisters for RegisterFile {
         put(&self.general.fs_base.to_le_bytes());
         put(&self.general.gs_base.to_le_bytes());
         self.ymmh.iter().for_each(|ymmh| put(ymmh));
+        if let Some(avx512) = &self.avx512 {
+            avx512.put(put);
+        }
     }
 
     fn gdb_deserialize(&mut self, _bytes: &[u8]) -> Result<(), ()> {
@@ -210,14 +305,36 @@ mod tests {
     }
 
     /// Sum of the sizes of all `<reg>`s in the description, bytes.
-    fn described_size() -> usize {
-        let xml = X86_64::target_description_xml().unwrap();
-        xml.split("bitsize=\"").skip(1).map(|rest| rest.split('"').next().unwrap().parse::<usize>().unwrap() / 8).sum()
+    fn described_size(avx512: bool) -> usize {
+        description(avx512).split("bitsize=\"").skip(1).map(|rest| rest.split('"').next().unwrap().parse::<usize>().unwrap() / 8).sum()
     }
 
     #[test]
     fn packet_is_as_long_as_the_description_says() {
-        assert_eq!(bytes_of(&RegisterFile::default()).len(), described_size());
+        for layout in [None, Some(LAYOUT)] {
+            let file = RegisterFile::with_layout(&Registers::default(), &[], layout);
+            assert_eq!(bytes_of(&file).len(), described_size(layout.is_some()));
+        }
+    }
+
+    const LAYOUT: Avx512Layout = Avx512Layout { opmask: 832, zmm_high: 896, high_zmm: 1408 };
+
+    #[test]
+    fn the_widest_registers_come_in_parts() {
+        let mut image = vec![0u8; LAYOUT.high_zmm + 16 * 64];
+        image[xsave::XSTATE_BV] = (xsave::STATE_OPMASK | xsave::STATE_ZMM_HIGH | xsave::STATE_HIGH_ZMM) as u8;
+        image[LAYOUT.opmask + 8..][..8].fill(1);
+        image[LAYOUT.zmm_high + 2 * 32..][..32].fill(2);
+        let zmm17 = LAYOUT.high_zmm + 64;
+        image[zmm17..][..16].fill(3);
+        image[zmm17 + 16..][..16].fill(4);
+        image[zmm17 + 32..][..32].fill(5);
+        let file = Avx512::new(&image, u64::from(image[xsave::XSTATE_BV]), LAYOUT);
+        assert_eq!((file.k[1], file.zmmh[2], file.xmm[1], file.ymmh[1], file.high_zmmh[1]), ([1; 8], [2; 32], [3; 16], [4; 16], [5; 32]));
+        assert_eq!(Avx512::new(&image, 0, LAYOUT), Avx512::default());
+        for length in 0..image.len() {
+            Avx512::new(&image[..length], u64::MAX, LAYOUT);
+        }
     }
 
     #[test]

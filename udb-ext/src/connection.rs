@@ -17,31 +17,51 @@ use replayer::Cancel;
 /// How long after gdb's end the server may take to finish what it is doing.
 const GRACE: Duration = Duration::from_secs(5);
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Incoming {
-    Byte(u8),
+    /// A whole packet, `$` to checksum, or a byte between packets.
+    Bytes(Vec<u8>),
     Interrupt,
 }
 
-/// Finds the interrupts in the stream: a 0x03 inside a packet is data.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Framing {
+impl Incoming {
+    /// A packet's text.
+    pub fn body(&self) -> Option<&str> {
+        let Incoming::Bytes(bytes) = self else { return None };
+        let body = bytes.strip_prefix(b"$")?;
+        std::str::from_utf8(body.get(..body.len().checked_sub(3)?)?).ok()
+    }
+}
+
+/// Finds packets and interrupts in the stream: a 0x03 inside a packet is data.
+#[derive(Debug, Default)]
+struct Framing {
+    state: State,
+    packet: Vec<u8>,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum State {
+    #[default]
     Between,
     InPacket,
-    Checksum { left: u8 },
+    Checksum {
+        left: u8,
+    },
 }
 
 impl Framing {
-    fn take(&mut self, byte: u8) -> Incoming {
-        *self = match (*self, byte) {
-            (Framing::Between, 0x03) => return Incoming::Interrupt,
-            (Framing::Between, b'$') => Framing::InPacket,
-            (Framing::InPacket, b'#') => Framing::Checksum { left: 2 },
-            (Framing::Checksum { left: 1 }, _) => Framing::Between,
-            (Framing::Checksum { left }, _) => Framing::Checksum { left: left - 1 },
+    fn take(&mut self, byte: u8) -> Option<Incoming> {
+        self.state = match (self.state, byte) {
+            (State::Between, 0x03) => return Some(Incoming::Interrupt),
+            (State::Between, b'$') => State::InPacket,
+            (State::InPacket, b'#') => State::Checksum { left: 2 },
+            (State::Checksum { left: 1 }, _) => State::Between,
+            (State::Checksum { left }, _) => State::Checksum { left: left - 1 },
             (state, _) => state,
         };
-        Incoming::Byte(byte)
+        self.packet.push(byte);
+        (self.state == State::Between).then(|| Incoming::Bytes(std::mem::take(&mut self.packet)))
     }
 }
 
@@ -67,7 +87,7 @@ pub fn spawn_reader(mut input: impl Read + Send + 'static, cancel: Cancel) -> St
 }
 
 fn read_all(input: &mut impl Read, sender: &Sender<Incoming>, cancel: &Cancel) {
-    let mut framing = Framing::Between;
+    let mut framing = Framing::default();
     let mut buffer = [0u8; 4096];
     loop {
         let count = match input.read(&mut buffer) {
@@ -77,7 +97,7 @@ fn read_all(input: &mut impl Read, sender: &Sender<Incoming>, cancel: &Cancel) {
             Err(_) => return,
         };
         for &byte in &buffer[..count] {
-            let incoming = framing.take(byte);
+            let Some(incoming) = framing.take(byte) else { continue };
             if incoming == Incoming::Interrupt {
                 cancel.cancel();
             }
@@ -102,7 +122,11 @@ impl<W: Write> Pipe<W> {
     /// Text for the user, in a console packet: gdb takes those only while the program runs.
     pub fn say(&mut self, text: &str) -> io::Result<()> {
         let hex: String = text.bytes().map(|byte| format!("{byte:02x}")).collect();
-        let body = format!("O{hex}");
+        self.send(&format!("O{hex}"))
+    }
+
+    /// A packet of our own.
+    pub fn send(&mut self, body: &str) -> io::Result<()> {
         let checksum = body.bytes().fold(0u8, u8::wrapping_add);
         write!(self.buffer, "${body}#{checksum:02x}")?;
         self.flush()
@@ -134,8 +158,8 @@ mod tests {
     use super::*;
 
     fn interrupts_in(stream: &[u8]) -> usize {
-        let mut framing = Framing::Between;
-        stream.iter().filter(|&&byte| framing.take(byte) == Incoming::Interrupt).count()
+        let mut framing = Framing::default();
+        stream.iter().filter(|&&byte| framing.take(byte) == Some(Incoming::Interrupt)).count()
     }
 
     #[test]
@@ -154,7 +178,16 @@ mod tests {
         drop(sender);
         assert!(cancel.is_cancelled());
         let all: Vec<_> = receiver.iter().collect();
-        assert_eq!(all, [Incoming::Byte(b'a'), Incoming::Interrupt, Incoming::Byte(b'b')]);
+        assert_eq!(all, [Incoming::Bytes(b"a".into()), Incoming::Interrupt, Incoming::Bytes(b"b".into())]);
+    }
+
+    #[test]
+    fn packets_come_whole() {
+        let (sender, receiver) = channel();
+        read_all(&mut &b"+$g#67$qX:1#00$#00"[..], &sender, &Cancel::default());
+        drop(sender);
+        let bodies: Vec<_> = receiver.iter().map(|incoming| incoming.body().map(str::to_owned)).collect();
+        assert_eq!(bodies, [None, Some("g".into()), Some("qX:1".into()), Some(String::new())]);
     }
 
     #[test]

@@ -42,7 +42,7 @@ impl AccessKind {
     }
 }
 
-/// One access to shared memory.
+/// One access to shared memory; or, with neither recording nor time, a write that must have happened though nobody logged it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Access {
     /// Who did it; `None` for a writer that was not recorded.
@@ -74,6 +74,8 @@ pub struct Query {
     pub limit: usize,
     /// Only the accesses whose bytes are still there.
     pub writers_only: bool,
+    /// Look up the accesses' source lines.
+    pub sources: bool,
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -91,6 +93,8 @@ pub struct Blame {
 pub trait Correlate {
     fn recordings(&mut self) -> Result<Vec<Recording>, String>;
     fn blame(&mut self, query: &Query) -> Result<Blame, String>;
+    /// Whether others may have changed the bytes since the loaded recording last accessed them; `None` if that cannot be told.
+    fn is_stale(&mut self, query: &Query) -> Option<bool>;
     /// The log's file name, if there is one.
     fn log(&self) -> Option<PathBuf>;
     /// What the user should know about the files, one line each.
@@ -115,6 +119,10 @@ impl Correlate for NoLog {
              recording's directory"
                 .into()
         }))
+    }
+
+    fn is_stale(&mut self, _query: &Query) -> Option<bool> {
+        None
     }
 
     fn log(&self) -> Option<PathBuf> {

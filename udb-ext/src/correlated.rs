@@ -5,21 +5,24 @@
 
 use std::path::{Path, PathBuf};
 
-use correlator::{BlameQuery, Correlator, Discovery, Error, Kind, Moment, Reason, RecordingIndex, Row, Target};
+use correlator::{BlameQuery, Correlator, Discovery, Error, Kind, Moment, Reason, RecordingIndex, Row, SharedStatus, Symbols, Target};
 
 use crate::correlate::{Access, AccessKind, Blame, Correlate, NoLog, Query, Recording};
 
 /// What belongs to the recording at `path`.
 pub fn related(path: &Path, loaded: Recording) -> Box<dyn Correlate> {
     match Discovery::from_file(path) {
-        Ok(Discovery { log: Some(log), recordings, warnings }) => {
+        Ok(discovery @ Discovery { log: Some(_), .. }) => {
+            let symbols = Symbols::new(&discovery);
+            let Discovery { log, recordings, warnings } = discovery;
+            let log = log.unwrap_or_default();
             let warnings = warnings.iter().map(ToString::to_string).collect();
             let indices = recordings.iter().map(|found| (found.index, found.uuid)).collect();
             let recordings = recordings
                 .into_iter()
                 .map(|found| Recording { uuid: found.uuid, pid: found.pid.cast_signed(), path: found.path })
                 .collect();
-            Box::new(Logged { loaded: loaded.uuid, log, recordings, indices, warnings, correlator: None })
+            Box::new(Logged { loaded: loaded.uuid, log, recordings, indices, warnings, symbols, correlator: None })
         }
         // A recording of one process alone is nothing to remark on.
         Ok(Discovery { log: None, .. }) | Err(Error::NoLog { .. } | Error::Extension { .. }) => Box::new(NoLog { loaded, warning: None }),
@@ -34,6 +37,7 @@ struct Logged {
     /// The log's numbers of them.
     indices: Vec<(RecordingIndex, [u8; 16])>,
     warnings: Vec<String>,
+    symbols: Symbols,
     /// From the first question on.
     correlator: Option<Correlator>,
 }
@@ -43,24 +47,77 @@ impl Logged {
         self.indices.iter().find(|(other, _)| *other == index).map(|(_, uuid)| *uuid)
     }
 
-    fn access(&self, row: Row, query: &Query) -> Access {
+    fn access(&mut self, row: &Row, query: &Query) -> Access {
+        let record = &row.record;
+        let source = query.sources.then(|| self.symbols.place(record.recording, record.time.pc)).flatten();
         Access {
-            recording: self.uuid(row.record.recording),
+            recording: self.uuid(record.recording),
             pid: row.pid.cast_signed(),
-            time: Some(row.record.time),
-            kind: match row.record.kind {
+            time: Some(record.time),
+            kind: match record.kind {
                 Kind::Read => AccessKind::Read,
                 Kind::Write => AccessKind::Write,
                 Kind::ReadWrite => AccessKind::ReadWrite,
             },
             address: row.address.unwrap_or(query.address),
-            length: u64::from(row.record.len),
+            length: u64::from(record.len),
             own: row.own,
-            value: Some(row.record.value().to_vec()).filter(|value| !value.is_empty()),
-            source: None,
+            value: Some(record.value().to_vec()).filter(|value| !value.is_empty()),
+            source: source.map(|place| place.to_string()),
             unordered: row.concurrent,
         }
     }
+
+    /// The log, indexed; and the loaded recording's number in it.
+    fn correlator(&mut self) -> Result<(&Correlator, RecordingIndex), String> {
+        let loaded = self.indices.iter().find(|(_, uuid)| *uuid == self.loaded).map(|(index, _)| *index);
+        let loaded = loaded.ok_or_else(|| format!("{}: the log does not know this recording", self.log.display()))?;
+        let correlator = match self.correlator.take() {
+            Some(correlator) => correlator,
+            None => Correlator::open(&self.log).map_err(|error| error.to_string())?,
+        };
+        Ok((self.correlator.insert(correlator), loaded))
+    }
+}
+
+/// The write that must have happened before the last of these accesses though nobody logged it: that one saw bytes which none of the
+/// others left. Nothing is concluded where accesses that may matter are not among them.
+fn unlogged(rows: &[Row], whole: bool) -> Option<Access> {
+    let (last, earlier) = rows.split_last()?;
+    let read = &last.record;
+    let byte_of = |row: &Row, offset: u64| row.record.value().get(usize::try_from(offset.checked_sub(row.record.offset)?).ok()?).copied();
+    let unexplained = |seen: u8, offset: u64| {
+        // Older rows that were left out may explain it.
+        let mut met = false;
+        for row in earlier.iter().rev() {
+            let Some(left) = byte_of(row, offset) else { continue };
+            if left == seen {
+                return false;
+            }
+            met = true;
+            if !row.concurrent && !last.concurrent {
+                return true;
+            }
+        }
+        met && whole
+    };
+    let mut missed = (read.offset..).zip(&read.seen).filter(|(offset, seen)| unexplained(**seen, *offset)).map(|(offset, _)| offset);
+    let first = missed.next()?;
+    let length = missed.last().unwrap_or(first) - first + 1;
+    let skip = first - read.offset;
+    let value = read.seen.iter().skip(usize::try_from(skip).ok()?).take(usize::try_from(length).ok()?).copied().collect();
+    Some(Access {
+        recording: None,
+        pid: 0,
+        time: None,
+        kind: AccessKind::Write,
+        address: last.address?.checked_add(skip)?,
+        length,
+        own: false,
+        value: Some(value),
+        source: None,
+        unordered: false,
+    })
 }
 
 impl Correlate for Logged {
@@ -69,24 +126,41 @@ impl Correlate for Logged {
     }
 
     fn blame(&mut self, query: &Query) -> Result<Blame, String> {
-        let loaded = self.indices.iter().find(|(_, uuid)| *uuid == self.loaded).map(|(index, _)| *index);
-        let loaded = loaded.ok_or_else(|| format!("{}: the log does not know this recording", self.log.display()))?;
-        if self.correlator.is_none() {
-            self.correlator = Some(Correlator::open(&self.log).map_err(|error| error.to_string())?);
-        }
+        let (correlator, loaded) = self.correlator()?;
         let mut question = BlameQuery::new(loaded, Moment::At(query.at), Target::Address(query.address), query.length.max(1));
         question.limit = query.limit.max(1);
         question.writers_only = query.writers_only;
-        let Some(correlator) = &self.correlator else { return Ok(Blame::default()) };
         let blame = correlator.blame(&question).map_err(|error| error.to_string())?;
-        let notes = (blame.lost > 0)
-            .then(|| format!("The log was full: {} accesses were overwritten, so the history may have begun earlier.", blame.lost));
+        let mut notes = Vec::new();
+        if blame.lost > 0 {
+            notes.push(format!("The log was full: {} accesses were overwritten, so the history may have begun earlier.", blame.lost));
+        }
+        let unlogged = (!query.writers_only && blame.lost == 0).then(|| unlogged(&blame.rows, blame.cut.is_none())).flatten();
+        let mut rows: Vec<Access> = blame.rows.iter().map(|row| self.access(row, query)).collect();
+        if let Some(write) = unlogged {
+            notes.push("No logged access left the value that was read: a process that was not recorded wrote it.".into());
+            rows.insert(rows.len() - 1, write);
+        }
         Ok(Blame {
-            rows: blame.rows.into_iter().map(|row| self.access(row, query)).collect(),
+            rows,
             omitted: blame.cut.map_or(0, |cut| cut.older_at_most),
             reason: blame.why_empty.map(|reason| explain(reason, query.address)),
-            notes: notes.into_iter().collect(),
+            notes,
         })
+    }
+
+    fn is_stale(&mut self, query: &Query) -> Option<bool> {
+        let (correlator, loaded) = self.correlator().ok()?;
+        let counts = correlator.reader().total_counts();
+        if counts.lost > 0 || counts.dropped > 0 {
+            return None;
+        }
+        let target = Target::Address(query.address);
+        match correlator.shared_status(loaded, Moment::At(query.at), target, query.length.max(1)).ok()? {
+            SharedStatus::Stale { .. } => Some(true),
+            SharedStatus::Current { .. } => Some(false),
+            SharedStatus::NotShared | SharedStatus::NeverAccessed => None,
+        }
     }
 
     fn log(&self) -> Option<PathBuf> {

@@ -49,7 +49,12 @@ pub fn opened() -> Opened {
 
 pub fn opened_with(events: Vec<Event>) -> Opened {
     let loaded = Recording { uuid: [7; 16], pid: 1, path: Some("/x.undo".into()) };
-    Opened { timeline: Box::new(Fake { at: 0, events }), correlate: Box::new(NoLog { loaded, warning: None }), wallclock: None }
+    Opened {
+        timeline: Box::new(Fake { at: 0, events }),
+        correlate: Box::new(NoLog { loaded, warning: None }),
+        wallclock: None,
+        origin: crate::open::Origin::default(),
+    }
 }
 
 impl Fake {

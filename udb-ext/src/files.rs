@@ -8,6 +8,8 @@ use std::rc::Rc;
 
 use replayer::Timeline;
 
+use crate::open::Origin;
+
 /// Executables and libraries are this big at most; anything larger is not a file gdb reads for symbols.
 const MAX_FILE_SIZE: u64 = 1 << 32;
 
@@ -33,30 +35,57 @@ impl OnDisk {
 pub struct RecordedFiles {
     /// Sizes by path.
     recorded: HashMap<String, u64>,
+    origin: Origin,
     open: BTreeMap<u32, Rc<[u8]>>,
     next: u32,
 }
 
 impl RecordedFiles {
-    pub fn new(timeline: &dyn Timeline) -> Self {
+    pub fn new(timeline: &dyn Timeline, origin: Origin) -> Self {
         let recorded = timeline.files().into_iter().map(|file| (file.path, file.size)).collect();
-        RecordedFiles { recorded, open: BTreeMap::new(), next: 3 }
+        RecordedFiles { recorded, origin, open: BTreeMap::new(), next: 3 }
     }
 
     pub fn open(&mut self, path: &str, timeline: &mut dyn Timeline) -> io::Result<u32> {
-        let contents = if path.starts_with("/proc/") {
-            // Whatever has that process number on this machine now is not the recorded process.
-            proc_file(path, timeline).ok_or(io::ErrorKind::NotFound)?
-        } else {
-            match self.recorded.contains_key(path).then(|| timeline.file_contents(path)).flatten() {
-                Some(contents) => contents,
-                None => read_regular(path)?,
-            }
-        };
+        let contents = self.read(path, timeline)?;
         let descriptor = self.next;
         self.next += 1;
         self.open.insert(descriptor, contents.into());
         Ok(descriptor)
+    }
+
+    /// A whole file.
+    pub fn read(&self, path: &str, timeline: &mut dyn Timeline) -> io::Result<Vec<u8>> {
+        if path.starts_with("/proc/") {
+            // Whatever has that process number on this machine now is not the recorded process.
+            return self.proc_file(path, timeline).ok_or(io::ErrorKind::NotFound.into());
+        }
+        match self.recorded.contains_key(path).then(|| timeline.file_contents(path)).flatten() {
+            Some(contents) => Ok(contents),
+            None => read_regular(path),
+        }
+    }
+
+    /// Where a symbolic link leads.
+    pub fn link(&self, path: &str, timeline: &dyn Timeline) -> io::Result<Vec<u8>> {
+        if path.starts_with("/proc/") {
+            let target = match in_proc(path, timeline) {
+                Some("exe") => timeline.executable().into_bytes(),
+                Some("cwd") => self.origin.working_directory.clone(),
+                _ => Vec::new(),
+            };
+            return if target.is_empty() { Err(io::ErrorKind::NotFound.into()) } else { Ok(target) };
+        }
+        Ok(std::fs::read_link(path)?.into_os_string().into_encoded_bytes())
+    }
+
+    /// The files under `/proc` that gdb reads, from the recording.
+    fn proc_file(&self, path: &str, timeline: &mut dyn Timeline) -> Option<Vec<u8>> {
+        match in_proc(path, timeline)? {
+            "maps" => maps(timeline),
+            "cmdline" => Some(self.origin.arguments.iter().flat_map(|word| word.iter().chain(&[0])).copied().collect()),
+            _ => None,
+        }
     }
 
     pub fn close(&mut self, descriptor: u32) -> bool {
@@ -83,13 +112,15 @@ pub fn on_disk(path: &str, size: u64, timeline: &dyn Timeline) -> OnDisk {
     }
 }
 
-/// `/proc/PID/maps`, as gdb reads it, from the recorded mappings.
-fn proc_file(path: &str, timeline: &mut dyn Timeline) -> Option<Vec<u8>> {
+/// What follows the recorded process's own folder in `/proc`.
+fn in_proc<'a>(path: &'a str, timeline: &dyn Timeline) -> Option<&'a str> {
     let pid = timeline.pid();
-    let names = [format!("/proc/{pid}/maps"), format!("/proc/{pid}/task/{pid}/maps")];
-    if !names.iter().any(|name| name == path) {
-        return None;
-    }
+    let inside = path.strip_prefix(&format!("/proc/{pid}/"))?;
+    Some(inside.strip_prefix(&format!("task/{pid}/")).unwrap_or(inside))
+}
+
+/// `/proc/PID/maps`, from the recorded mappings.
+fn maps(timeline: &mut dyn Timeline) -> Option<Vec<u8>> {
     let mut text = String::new();
     for mapping in timeline.mappings().ok()? {
         let right = |bit: u32, letter: char| if mapping.prot & bit != 0 { letter } else { '-' };

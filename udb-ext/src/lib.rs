@@ -20,11 +20,12 @@ mod open;
 mod session;
 mod target;
 mod terminal;
+mod tls;
 mod wallclock;
 
 pub use correlate::{Access, AccessKind, Blame, Correlate, NoLog, Query, Recording};
 pub use launcher::launch;
-pub use open::{Opened, open};
+pub use open::{Opened, Origin, open};
 pub use session::serve;
 pub use terminal::leave_terminal;
 pub use wallclock::Wallclock;

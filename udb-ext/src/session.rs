@@ -28,14 +28,21 @@ pub fn serve(opened: Opened, input: impl Read + Send + 'static, output: impl Wri
     let mut spent = false;
     loop {
         machine = match machine {
-            GdbStubStateMachine::Idle(idle) => match stream.incoming.recv() {
+            GdbStubStateMachine::Idle(mut idle) => match stream.incoming.recv() {
                 Ok(Incoming::Interrupt) => {
                     if !std::mem::take(&mut spent) {
                         cancel.cancel();
                     }
                     idle.into()
                 }
-                Ok(Incoming::Byte(byte)) => idle.incoming_data(&mut debuggee, byte)?,
+                Ok(incoming) => match tls_question(&incoming) {
+                    Some(question) => {
+                        let reply = debuggee.tls_address(question);
+                        idle.borrow_conn().send(&reply)?;
+                        idle.into()
+                    }
+                    None => taken(idle.into(), &mut debuggee, &incoming)?,
+                },
                 Err(_) => return Ok(()),
             },
             GdbStubStateMachine::Running(mut running) => {
@@ -61,6 +68,25 @@ pub fn serve(opened: Opened, input: impl Read + Send + 'static, output: impl Wri
             },
         };
     }
+}
+
+/// Where a thread-local variable is: gdbstub knows no such question. (Packets are not acknowledged: gdb turns that off first.)
+fn tls_question(incoming: &Incoming) -> Option<&str> {
+    incoming.body()?.strip_prefix("qGetTLSAddr:")
+}
+
+type Machine<'a, W> = GdbStubStateMachine<'a, Debuggee, Pipe<W>>;
+
+/// Feeds a packet to the state machine: only its last byte can make it leave the idle state.
+fn taken<'a, W: Write>(mut machine: Machine<'a, W>, debuggee: &mut Debuggee, incoming: &Incoming) -> anyhow::Result<Machine<'a, W>> {
+    let Incoming::Bytes(bytes) = incoming else { return Ok(machine) };
+    for &byte in bytes {
+        machine = match machine {
+            GdbStubStateMachine::Idle(idle) => idle.incoming_data(debuggee, byte)?,
+            other => other,
+        };
+    }
+    Ok(machine)
 }
 
 fn is_interrupt(reason: &MultiThreadStopReason<u64>) -> bool {

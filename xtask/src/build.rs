@@ -98,7 +98,11 @@ fn link_shared(archive: &Path, map: &Path, work: &Path) -> Result<PathBuf> {
     ensure_self_contained("libundolr.so", &output(Command::new("nm").args(["--dynamic", "--undefined-only"]).arg(&library))?)?;
     let dynamic = output(Command::new("readelf").args(["--dynamic", "--wide"]).arg(&library))?;
     ensure!(!dynamic.contains("TEXTREL") && !dynamic.contains("(NEEDED)"), "libundolr.so is not self-contained:\n{dynamic}");
-    Ok(library)
+    // A debugger of the recorded program must not meet our functions: `break write` means the program's. The symbols stay beside.
+    let bare = work.join("bare").join("libundolr.so");
+    fs::create_dir_all(work.join("bare")).with_context(|| format!("cannot create {}", work.join("bare").display()))?;
+    run(Command::new("objcopy").arg("--strip-all").arg(&library).arg(&bare))?;
+    Ok(bare)
 }
 
 /// The same code as one relocatable object in which only the C API is global.
@@ -113,6 +117,7 @@ fn link_archive(archive: &Path, shared: &Path, work: &Path) -> Result<PathBuf> {
     // The compiler's own intermediate form, which Rust's libraries carry along, is dropped by a final link but kept by this one.
     run(Command::new("objcopy")
         .args(["--wildcard", "--keep-global-symbol=undolr_*", "--remove-section=.llvmbc", "--remove-section=.llvmcmd"])
+        .args(["--strip-debug", "--strip-unneeded"])
         .arg(&object))?;
     ensure_self_contained("libundolr.a", &output(Command::new("nm").arg("--undefined-only").arg(&object))?)?;
     if library.exists() {

@@ -19,7 +19,8 @@ def render(rows, numbers, verbose=None):
     for row in rows:
         time = times.show(row["time"]) if row["time"] else "(not recorded)"
         kind = row["kind"] + (" ?" if row["unordered"] else "")
-        line = [number_of(row, numbers), row["pid"], time, kind, f"{row['address']:#x}", row["length"]]
+        pid = row["pid"] if row["uuid"] else "?"
+        line = [number_of(row, numbers), pid, time, kind, f"{row['address']:#x}", row["length"]]
         if verbose:
             line += [value(row), os.path.basename(row["source"] or verbose(row) or "")]
         cells.append(line)

@@ -133,13 +133,13 @@ class Debugger:
                 self._reset(breakpoint)
 
     def _reset(self, breakpoint):
-        """Enabling a watchpoint reads its value anew."""
-        try:
-            breakpoint.enabled = False
-            breakpoint.enabled = True
-        except gdb.error:
-            # Its variables do not exist here. gdb says so when it matters.
-            pass
+        """Enabling a watchpoint reads its value anew. Where its frame does not exist gdb says that it deletes it, and does so at some later stop, after saying it again."""
+        number = breakpoint.number
+        self.attempt(f"disable {number}")
+        complaint = self.attempt(f"enable {number}")
+        if complaint and breakpoint.is_valid():
+            self.say(complaint, end="")
+            breakpoint.delete()
 
     def frame(self):
         """gdb's `frame`, or the bare pc where there is none."""

@@ -83,7 +83,23 @@ class Session:
 
     def jump(self, what, **fields):
         """A movement that gdb knows nothing of; afterwards gdb's picture is right."""
-        self.debugger.flush(libraries=self.noted(self.request(what, **fields)))
+        self.debugger.flush(libraries=self.noted(self._travel(what, **fields)))
+
+    def _travel(self, what, **fields):
+        """Asks for a jump until it is done: a long one is made in pieces, so that a Ctrl-C can come between."""
+        origin = self.now()
+        try:
+            while True:
+                reply = self.request(what, **fields)
+                if reply["arrived"]:
+                    return reply
+        except UdbError:
+            if tuple(self.request("now")["now"]) != origin:
+                self.request("seek", bbcount=origin[0], pc=origin[1])
+            raise
+        except KeyboardInterrupt:
+            self.debugger.flush(libraries=self.noted(self.request("now")))
+            raise UdbError(f"interrupted on the way, at {times.show(self.now())}; `ugo undo` goes back") from None
 
     def seek(self, time):
         bbcount, pc = time
@@ -94,7 +110,7 @@ class Session:
 
     def go_in_history(self, time, done):
         """Like `seek`, but along the history, which `done` tells."""
-        reply = self.request("seek", bbcount=time[0], pc=time[1])
+        reply = self._travel("seek", bbcount=time[0], pc=time[1])
         done()
         self.debugger.flush(libraries=self.noted(reply))
 
@@ -166,7 +182,8 @@ class Session:
         origin = self.debugger.inferior()
         self.debugger.own_breakpoints(origin)
         self.debugger.select_inferior(number)
-        if not place.open:
+        # It may have been open and been killed.
+        if not place.open or not self.debugger.connected():
             try:
                 self._open(number, place)
             except UdbError:

@@ -26,14 +26,13 @@ class Node:
             yield from child.leaves()
 
 
-def mark(status, now):
-    """How to mark a leaf of this status: `private`, `never` or the time of the last access."""
+def mark(status):
+    """How to mark a leaf of this status: `private`, `never`, or when it was last accessed."""
     if status == "private":
         return None
     if status == "never":
         return NEVER
-    # Within the block in which it was accessed, a value is as fresh as it gets.
-    return None if status[0] == now[0] else STALE
+    return STALE if status["stale"] else None
 
 
 def write(node, marks):
@@ -47,9 +46,9 @@ def write(node, marks):
     return "{" + ", ".join(parts) + ("..." if node.cut else "") + "}"
 
 
-def marks_of(node, request, now):
+def marks_of(node, request):
     """The marks of all leaves in memory, asked of the server at once."""
     leaves = [leaf for leaf in node.leaves() if leaf.address is not None and leaf.size > 0]
     statuses = request("shared", ranges=[[leaf.address, leaf.size] for leaf in leaves])["statuses"]
-    found = {leaf: mark(status, now) for leaf, status in zip(leaves, statuses)}
+    found = {leaf: mark(status) for leaf, status in zip(leaves, statuses)}
     return {leaf: name for leaf, name in found.items() if name}

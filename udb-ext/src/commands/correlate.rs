@@ -53,6 +53,8 @@ pub struct Range {
     limit: Option<usize>,
     #[serde(default)]
     writers_only: bool,
+    #[serde(default)]
+    sources: bool,
 }
 
 #[derive(Serialize)]
@@ -102,6 +104,7 @@ pub fn blame(debuggee: &mut Debuggee, range: &Range) -> Result<Rows, String> {
         at: range.at.map_or_else(|| debuggee.timeline.now(), |(bbcount, pc)| Time { bbcount, pc }),
         limit: range.limit.unwrap_or(MAX_ROWS).min(MAX_ROWS),
         writers_only: range.writers_only,
+        sources: range.sources,
     };
     let blame = debuggee.correlate.blame(&query)?;
     let rows = blame.rows.into_iter().map(Row::from).collect();

@@ -1,9 +1,10 @@
 //! Memory: mappings, what is known of shared bytes, and one-off searches for a change.
 
-use replayer::{Points, WatchKind, Watchpoint};
+use replayer::{Points, SharedStatus, Time, WatchKind, Watchpoint};
 use serde::{Deserialize, Serialize};
 
-use super::time::Status;
+use super::time::{Pair, pair};
+use crate::correlate::Query;
 use crate::target::Debuggee;
 
 /// Ranges asked about at once at most: gdb prints no more elements than this of anything by default.
@@ -65,11 +66,35 @@ pub struct Statuses {
     statuses: Vec<Status>,
 }
 
+/// What is known of some bytes: `private`, `never`, or when they were last accessed.
+#[derive(Serialize)]
+#[serde(untagged)]
+enum Status {
+    Word(&'static str),
+    Accessed {
+        accessed: Pair,
+        /// Others may have changed them since.
+        stale: bool,
+    },
+}
+
 pub fn shared(debuggee: &mut Debuggee, ranges: &[(u64, u64)]) -> Result<Statuses, String> {
-    let statuses: Result<Vec<Status>, String> = ranges
-        .iter()
-        .take(MAX_RANGES)
-        .map(|&(address, length)| debuggee.timeline.shared_status(address, length).map(Status::from).map_err(|error| error.to_string()))
-        .collect();
+    let statuses: Result<Vec<Status>, String> =
+        ranges.iter().take(MAX_RANGES).map(|&(address, length)| status(debuggee, address, length)).collect();
     Ok(Statuses { statuses: statuses? })
+}
+
+fn status(debuggee: &mut Debuggee, address: u64, length: u64) -> Result<Status, String> {
+    Ok(match debuggee.timeline.shared_status(address, length).map_err(|error| error.to_string())? {
+        SharedStatus::Private => Status::Word("private"),
+        SharedStatus::NeverAccessed => Status::Word("never"),
+        SharedStatus::LastAccessed(time) => Status::Accessed { accessed: pair(time), stale: is_stale(debuggee, address, length, time) },
+    })
+}
+
+/// By the log, if it can tell; else whatever was not accessed in this very block may be.
+fn is_stale(debuggee: &mut Debuggee, address: u64, length: u64, accessed: Time) -> bool {
+    let at = debuggee.timeline.now();
+    let told = debuggee.correlate.is_stale(&Query { address, length, at, limit: 1, writers_only: false, sources: false });
+    told.unwrap_or(accessed.bbcount != at.bbcount)
 }

@@ -183,7 +183,7 @@ mod tests {
         let request = json!({"do": "shared", "ranges": [[fake::COUNTER, 1], [fake::COUNTER + 1, 1]]});
         assert_eq!(ask(&mut debuggee, request.clone())["statuses"], json!(["never", "private"]));
         ask(&mut debuggee, json!({"do": "seek", "bbcount": 2}));
-        assert_eq!(ask(&mut debuggee, request)["statuses"], json!([[1, fake::pc(1)], "private"]));
+        assert_eq!(ask(&mut debuggee, request)["statuses"], json!([{"accessed": [1, fake::pc(1)], "stale": true}, "private"]));
     }
 
     #[test]

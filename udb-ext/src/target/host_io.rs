@@ -83,11 +83,8 @@ impl HostIoFstat for Debuggee {
 impl HostIoReadlink for Debuggee {
     fn readlink(&mut self, name: &[u8], buffer: &mut [u8]) -> HostIoResult<usize, Self> {
         let name = std::str::from_utf8(name).map_err(|_| HostIoError::Errno(HostIoErrno::ENOENT))?;
-        if name.starts_with("/proc/") {
-            return Err(HostIoError::Errno(HostIoErrno::ENOENT));
-        }
-        let link = std::fs::read_link(name)?;
-        Ok(window(link.as_os_str().as_encoded_bytes(), 0, usize::MAX, buffer))
+        let link = self.files.link(name, self.timeline.as_ref())?;
+        Ok(window(&link, 0, usize::MAX, buffer))
     }
 }
 

@@ -14,6 +14,7 @@ mod extended;
 mod host_io;
 mod monitor;
 mod resume;
+mod syscalls;
 
 use std::fs::File;
 use std::num::NonZeroUsize;
@@ -21,12 +22,13 @@ use std::num::NonZeroUsize;
 use gdbstub::common::Tid;
 use gdbstub::target::Target;
 use gdbstub::target::ext;
-use replayer::{Cancel, Points, Timeline, WatchKind, Watchpoint};
+use replayer::{Cancel, Points, Time, Timeline, WatchKind, Watchpoint};
 
 use crate::arch::X86_64;
 use crate::correlate::Correlate;
 use crate::files::RecordedFiles;
 use crate::open::Opened;
+use crate::tls;
 use crate::wallclock::Wallclock;
 
 pub use resume::Action;
@@ -47,6 +49,12 @@ pub struct Debuggee {
     points: Points,
     /// Of `points.breakpoints`, those set as hardware breakpoints.
     hardware: Vec<u64>,
+    /// System calls at which to stop.
+    caught: syscalls::Caught,
+    /// Where thread-local variables are; looked for at the first question.
+    tls: Option<Option<tls::Layout>>,
+    /// The latest time ever reached: up to there, moving is quick.
+    pub(crate) farthest: Time,
     /// Searched for by the next resumption in place of `points`.
     pub(crate) armed: Option<Points>,
     /// What gdb asked for and the session is about to run.
@@ -59,8 +67,9 @@ pub struct Debuggee {
 
 impl Debuggee {
     pub fn new(opened: Opened, cancel: Cancel) -> Self {
-        let files = RecordedFiles::new(opened.timeline.as_ref());
+        let files = RecordedFiles::new(opened.timeline.as_ref(), opened.origin);
         Debuggee {
+            farthest: opened.timeline.now(),
             timeline: opened.timeline,
             correlate: opened.correlate,
             files,
@@ -68,11 +77,23 @@ impl Debuggee {
             cancel,
             points: Points::default(),
             hardware: Vec::new(),
+            caught: syscalls::Caught::None,
+            tls: None,
             armed: None,
             action: None,
             long_reply: None,
             complaint: None,
         }
+    }
+
+    /// What a `qGetTLSAddr` packet asks for, in hexadecimal digits; an error number if it cannot be told.
+    pub(crate) fn tls_address(&mut self, question: &str) -> String {
+        let layout = *self.tls.get_or_insert_with(|| tls::layout(self.timeline.as_mut(), &mut self.files));
+        // Thread, offset, link map.
+        let mut numbers = question.split(',').skip(1).map(|digits| u64::from_str_radix(digits, 16).ok());
+        let asked = numbers.next().flatten().zip(numbers.next().flatten());
+        let found = layout.zip(asked).and_then(|(layout, (offset, map))| tls::address(self.timeline.as_mut(), &layout, map, offset));
+        found.map_or_else(|| format!("E{:02x}", errno::EFAULT), |address| format!("{address:x}"))
     }
 
     /// The only thread's number: the process's.
@@ -90,6 +111,10 @@ impl Target for Debuggee {
     }
 
     fn support_breakpoints(&mut self) -> Option<ext::breakpoints::BreakpointsOps<'_, Self>> {
+        Some(self)
+    }
+
+    fn support_catch_syscalls(&mut self) -> Option<ext::catch_syscalls::CatchSyscallsOps<'_, Self>> {
         Some(self)
     }
 

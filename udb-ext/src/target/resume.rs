@@ -9,6 +9,7 @@ use gdbstub::target::ext::base::multithread::{
 use gdbstub::target::ext::base::reverse_exec::{ReplayLogPosition, ReverseCont, ReverseContOps, ReverseStep, ReverseStepOps};
 use replayer::{Direction, Error, Points, Stop, StopReason, Time, WatchKind, Watchpoint};
 
+use super::syscalls::{Caught, Halt};
 use super::{Debuggee, gdb_kind, overlaps};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -101,13 +102,18 @@ impl Debuggee {
         let action = self.action.take().unwrap_or(Action::Continue(Direction::Forward));
         self.complaint = None;
         let outcome = match (self.armed.take(), action) {
-            (Some(points), Action::Continue(direction)) => self.timeline.resume(direction, &points, &self.cancel.clone()),
-            (_, Action::Continue(direction)) => self.timeline.resume(direction, &self.points, &self.cancel.clone()),
-            (_, Action::Step(direction)) => self.step(direction),
-            (_, Action::Range { start, end }) => self.step_range(start, end),
+            (Some(points), Action::Continue(direction)) => self.timeline.resume(direction, &points, &self.cancel.clone()).map(Halt::Stop),
+            (_, Action::Continue(direction)) if self.caught != Caught::None => self.resume_to_call(direction),
+            (_, Action::Continue(direction)) => self.timeline.resume(direction, &self.points, &self.cancel.clone()).map(Halt::Stop),
+            (_, Action::Step(direction)) => self.step(direction).map(Halt::Stop),
+            (_, Action::Range { start, end }) => self.step_range(start, end).map(Halt::Stop),
         };
+        self.farthest = self.farthest.max(self.timeline.now());
         match outcome {
-            Ok(stop) => self.gdb_reason(stop),
+            Ok(Halt::Stop(stop)) => self.gdb_reason(stop),
+            Ok(Halt::Call(call)) => {
+                MultiThreadStopReason::CatchSyscall { tid: Some(self.tid()), number: call.number, position: call.position }
+            }
             Err(error) => {
                 self.complaint = Some(error.to_string());
                 self.signal(Signal::SIGTRAP)
@@ -115,7 +121,7 @@ impl Debuggee {
         }
     }
 
-    fn step(&mut self, direction: Direction) -> Result<Stop, Error> {
+    pub(super) fn step(&mut self, direction: Direction) -> Result<Stop, Error> {
         let here = self.timeline.now();
         let before = self.watched_bytes();
         let stop = self.timeline.step(direction)?;

@@ -68,14 +68,14 @@ class Marks(unittest.TestCase):
 class SharedValues(unittest.TestCase):
     def test_marks(self):
         leaves = [shared.Node(address=index * 4, size=4, text=str(index)) for index in range(4)]
-        statuses = {0: "private", 4: "never", 8: [5, 1], 12: [9, 1]}
+        statuses = {0: "private", 4: "never", 8: {"accessed": [5, 1], "stale": True}, 12: {"accessed": [9, 1], "stale": False}}
         tree = shared.Node(children=[("a", leaves[0]), ("b", leaves[1]), ("c", shared.Node(children=[(None, leaves[2]), (None, leaves[3])], cut=True))])
 
         def request(what, ranges):
             self.assertEqual(what, "shared")
             return {"statuses": [statuses[address] for address, _ in ranges]}
 
-        marks = shared.marks_of(tree, request, (9, 77))
+        marks = shared.marks_of(tree, request)
         self.assertEqual(shared.write(tree, marks), "{a = 0, b = <never accessed>, c = {2 <stale>, 3...}}")
 
 
@@ -106,7 +106,7 @@ class Accesses(unittest.TestCase):
 
     def test_a_writer_that_was_not_recorded(self):
         row = dict(self.ROWS[0], uuid=None, time=None)
-        self.assertIn("?    133  (not recorded)", accesses.render([row], {}))
+        self.assertIn("?      ?  (not recorded)", accesses.render([row], {}))
 
 
 class FakeDebugger:
@@ -120,6 +120,8 @@ class FakeDebugger:
         self.output = []
         self.flushed = []
         self.variables = {}
+        # How a jump ends: after how many pieces, and what interrupts it then.
+        self.pieces = []
 
     def inferior(self):
         return self.current
@@ -145,8 +147,14 @@ class FakeDebugger:
             self.at[self.current] = (fields["bbcount"], fields.get("pc", 0))
         if what == "end":
             self.at[self.current] = (100, 16)
+        arrived = True
+        if what == "seek" and self.pieces:
+            self.at[self.current] = (self.pieces.pop(0), 0)
+            if self.pieces and self.pieces[0] is KeyboardInterrupt:
+                raise self.pieces.pop(0)
+            arrived = False
         now = self.at[self.current]
-        return {"now": list(now), "begin": [1, 16], "end": [100, 16], "pid": 100 + self.current, "uuid": f"u{self.current}", "executable": "/e", "code": str(now[0] > 50)}
+        return {"arrived": arrived, "now": list(now), "begin": [1, 16], "end": [100, 16], "pid": 100 + self.current, "uuid": f"u{self.current}", "executable": "/e", "code": str(now[0] > 50)}
 
     def uses_files_of_recording(self):
         return False
@@ -213,6 +221,32 @@ class Sessions(unittest.TestCase):
     def test_a_failed_jump_changes_nothing(self):
         with self.assertRaises(UdbError):
             self.session.seek((101, None))
+        self.assertEqual(self.session.now(), (1, 16))
+
+    def test_a_long_jump_is_made_in_pieces(self):
+        self.debugger.pieces = [10, 20, 30]
+        self.session.seek((40, None))
+        self.assertEqual((self.session.now(), self.debugger.pieces), ((40, 0), []))
+        self.assertEqual(len(self.debugger.flushed), 1)
+
+    def test_a_jump_that_fails_on_the_way_leads_back(self):
+        self.debugger.pieces = [10, 20]
+        with self.assertRaises(UdbError):
+            self.session.seek((101, None))
+        self.assertEqual(self.debugger.at[1], (1, 16))
+
+    def test_an_interrupted_jump_says_where_it_ended(self):
+        self.debugger.pieces = [10, 20, KeyboardInterrupt]
+        with self.assertRaisesRegex(UdbError, "interrupted on the way, at 20:0x0"):
+            self.session.seek((40, None))
+        self.assertEqual(self.session.now(), (20, 0))
+        self.assertEqual(self.session.place().history.undo(), (1, 16))
+
+    def test_a_killed_recording_is_opened_again(self):
+        self.session.visit(2)
+        self.debugger.at.pop(2)
+        self.session.visit(1)
+        self.session.visit(2)
         self.assertEqual(self.session.now(), (1, 16))
 
     def test_each_recording_has_its_own_place(self):

@@ -26,10 +26,12 @@ def _origin(session, place, address, length):
     writer = accesses.origin(rows)
     if writer is None:
         return "The value read here came from outside this process; no logged access wrote it."
-    number = session.numbers().get(writer["uuid"])
     if writer["own"]:
         return None
-    if number is None or writer["time"] is None:
+    if writer["time"] is None:
+        return "The value read here was written by a process that was not recorded: no logged access left it."
+    number = session.numbers().get(writer["uuid"])
+    if number is None:
         return f"The value read here was written by process {writer['pid']}, of which there is no recording."
     time = times.show(writer["time"])
     return f"The value read here was written by inferior {number} at {time}: `ugo inferior {number} {time}` goes there."

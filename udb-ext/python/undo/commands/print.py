@@ -42,5 +42,5 @@ touched so far, <stale> what it touched earlier and others may have changed sinc
         if session.request("shared", ranges=[list(where)])["statuses"] == ["private"]:
             return None
         tree = debugger.tree(value, form)
-        marks = shared.marks_of(tree, session.request, session.now()) if tree else None
+        marks = shared.marks_of(tree, session.request) if tree else None
         return shared.write(tree, marks) if marks else None

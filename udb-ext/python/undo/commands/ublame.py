@@ -59,7 +59,7 @@ A * marks this process's own accesses."""
             writers |= "w" in option.group(1)
             argument = argument[option.end() :]
             option = _OPTION.match(argument)
-        reply = Range(argument).ask(session, limit=_ROWS, writers_only=writers)
+        reply = Range(argument).ask(session, limit=_ROWS, writers_only=writers, sources=verbose)
         if not reply["rows"]:
             raise UdbError(reply["reason"])
         numbers = session.numbers()

@@ -4,7 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use serde::Deserialize;
-use udb_ext::{Access, AccessKind, Blame, Correlate, Opened, Query, Recording, Wallclock};
+use udb_ext::{Access, AccessKind, Blame, Correlate, Opened, Origin, Query, Recording, Wallclock};
 
 use crate::tape::Tape;
 use crate::trace::{self, Program};
@@ -94,6 +94,7 @@ pub fn open(path: &Path) -> Result<Opened, String> {
         correlate: Box::new(Scripted { recordings, rows: fixture.accesses, log: folder.join("log.shmem") }),
         // Ten seconds, one for each hundred of the made-up stamps.
         wallclock: Wallclock::new(1_700_000_000_000_000_000, 1_700_000_010_000_000_000, 1000, 2000),
+        origin: Origin::default(),
     })
 }
 
@@ -135,6 +136,10 @@ impl Correlate for Scripted {
         rows.drain(..omitted);
         let reason = rows.is_empty().then(|| "this recording has not accessed that memory yet".to_owned());
         Ok(Blame { rows, omitted: omitted as u64, reason, notes: Vec::new() })
+    }
+
+    fn is_stale(&mut self, _query: &Query) -> Option<bool> {
+        None
     }
 
     fn log(&self) -> Option<PathBuf> {
