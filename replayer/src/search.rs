@@ -3,6 +3,8 @@
 //! Backwards means forwards again from an earlier checkpoint: a search replays one segment between checkpoints after the other, the latest
 //! first, and remembers the last hit in each; a step replays the last two blocks instruction by instruction.
 
+use std::time::Duration;
+
 use replay_guest::control::{Reason, run_flags};
 
 use crate::process::{LastHit, Process, Run};
@@ -26,6 +28,74 @@ fn encode(points: &Points) -> Vec<u8> {
 
 fn reason_of(hit: &LastHit, points: &Points) -> StopReason {
     hit.watchpoint.and_then(|index| points.watchpoints.get(index)).map_or(StopReason::Breakpoint, |watch| StopReason::Watchpoint(*watch))
+}
+
+/// What a search of one segment found.
+enum Outcome {
+    Hit(LastHit),
+    Nothing,
+    Cancelled,
+}
+
+/// How long a segment that has a hit is searched before it is looked at from its other end.
+const PATIENCE: Duration = Duration::from_millis(60);
+/// Where it is cut for that: blocks before its end.
+const CUTS: [u64; 4] = [1 << 21, 1 << 16, 1 << 11, 1 << 6];
+
+/// The last hit before `limit` from where `process` is on.
+///
+/// Each hit costs a stop of the replay. Where they are many, as in a hot loop, the last of them is found quicker by replaying without looking
+/// until shortly before `limit`, and searching the last piece first.
+fn last_hit(mut process: Process, limit: Time, points: &[u8], cancel: &Cancel) -> Result<Outcome, Error> {
+    process.set_points(points)?;
+    let mut hit = None;
+    loop {
+        let run = Run { budget: Some(PATIENCE), ..Run::to(limit).noting_last() };
+        let reply = process.run(&run, Some(cancel))?;
+        // A pause begins a new run, which knows nothing of the last one's hits.
+        hit = reply.hit.or(hit);
+        match reply.reason {
+            Reason::Arrived => return Ok(hit.map_or(Outcome::Nothing, Outcome::Hit)),
+            Reason::Paused if cancel.is_cancelled() => return Ok(Outcome::Cancelled),
+            Reason::Paused => {}
+            Reason::Cancelled => return Ok(Outcome::Cancelled),
+            _ => return Err(Error::Process(format!("replaying from {} does not lead to {limit}", process.time))),
+        }
+        let left = limit.bbcount.saturating_sub(process.time.bbcount);
+        if let Some(found) = hit
+            && CUTS.iter().any(|cut| *cut < left)
+        {
+            let later = last_hit_in_pieces(process, limit, points, cancel)?;
+            return Ok(if matches!(later, Outcome::Nothing) { Outcome::Hit(found) } else { later });
+        }
+    }
+}
+
+fn last_hit_in_pieces(mut process: Process, limit: Time, points: &[u8], cancel: &Cancel) -> Result<Outcome, Error> {
+    let mut pieces = vec![process.fork()?];
+    process.set_points(&encode(&Points::default()))?;
+    for cut in CUTS {
+        let start = Time { bbcount: limit.bbcount.saturating_sub(cut), pc: 0 };
+        if start <= process.time {
+            continue;
+        }
+        match process.run(&Run::to(start), Some(cancel))?.reason {
+            Reason::Cancelled => return Ok(Outcome::Cancelled),
+            // A block that a signal forestalled has no time: then this is soon behind it.
+            Reason::Arrived | Reason::Missed if process.time < limit => pieces.push(process.fork()?),
+            Reason::Arrived | Reason::Missed => {}
+            _ => return Err(Error::Process(format!("replaying does not lead to {start}"))),
+        }
+    }
+    let mut end = limit;
+    while let Some(piece) = pieces.pop() {
+        let start = piece.time;
+        match last_hit(piece, end, points, cancel)? {
+            Outcome::Nothing => end = start,
+            found => return Ok(found),
+        }
+    }
+    Ok(Outcome::Nothing)
 }
 
 impl Replay {
@@ -140,18 +210,11 @@ impl Replay {
         let hit = loop {
             let Some(checkpoint) = self.checkpoints.before(limit) else { break None };
             let start = checkpoint.time;
-            let mut process = checkpoint.fork()?;
-            process.set_points(&data)?;
-            let reply = Self::travel(&mut self.checkpoints, &mut process, &Run::to(limit).noting_last(), Some(cancel))?;
-            match reply.reason {
-                Reason::Cancelled => return Ok(self.stop(StopReason::Cancelled)),
-                Reason::Arrived => {}
-                _ => return Err(Error::Process(format!("replaying from {start} does not lead to {limit}"))),
+            match last_hit(checkpoint.fork()?, limit, &data, cancel)? {
+                Outcome::Cancelled => return Ok(self.stop(StopReason::Cancelled)),
+                Outcome::Hit(hit) => break Some(hit),
+                Outcome::Nothing => limit = start,
             }
-            if let Some(hit) = reply.hit {
-                break Some(hit);
-            }
-            limit = start;
         };
         let (target, reason) = match &hit {
             Some(hit) => (hit.time, reason_of(hit, points)),

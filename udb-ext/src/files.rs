@@ -60,10 +60,27 @@ impl RecordedFiles {
             // Whatever has that process number on this machine now is not the recorded process.
             return self.proc_file(path, timeline).ok_or(io::ErrorKind::NotFound.into());
         }
-        match self.recorded.contains_key(path).then(|| timeline.file_contents(path)).flatten() {
+        match self.recorded_name(path).and_then(|name| timeline.file_contents(name)) {
             Some(contents) => Ok(contents),
             None => read_regular(path),
         }
+    }
+
+    /// Under which name the recording holds a file. It knows files by the names that the kernel gives them, gdb by those that the
+    /// dynamic linker uses: symbolic links lie between, which are not recorded.
+    fn recorded_name(&self, path: &str) -> Option<&str> {
+        if let Some((name, _)) = self.recorded.get_key_value(path) {
+            return Some(name);
+        }
+        let base = path.rsplit('/').next()?;
+        // `libexpat.so.1` is a link to `libexpat.so.1.8.10`.
+        let is_version = |name: &str| base.contains(".so") && name.strip_prefix(base).is_some_and(|rest| rest.starts_with('.'));
+        let named = |accepts: &dyn Fn(&str) -> bool| {
+            let mut found = self.recorded.keys().filter(|name| name.rsplit('/').next().is_some_and(accepts));
+            // Two of them: it may be either.
+            found.next().filter(|_| found.next().is_none()).map(String::as_str)
+        };
+        named(&|name| name == base).or_else(|| named(&is_version))
     }
 
     /// Where a symbolic link leads.
@@ -141,4 +158,44 @@ fn read_regular(path: &str) -> io::Result<Vec<u8>> {
         return Err(io::ErrorKind::NotFound.into());
     }
     std::fs::read(path)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fake;
+
+    #[test]
+    fn links_between_names_are_guessed_where_there_is_one_answer() {
+        let mut files = RecordedFiles::new(fake::opened().timeline.as_ref(), Origin::default());
+        let names = ["/usr/lib/x/libc.so.6", "/usr/lib/libexpat.so.1.8.10", "/a/tool", "/b/tool"];
+        files.recorded = names.map(|name| (name.to_owned(), 1)).into();
+        for (asked, found) in [
+            ("/usr/lib/x/libc.so.6", Some("/usr/lib/x/libc.so.6")),
+            ("/lib/x/libc.so.6", Some("/usr/lib/x/libc.so.6")),
+            ("/lib/libexpat.so.1", Some("/usr/lib/libexpat.so.1.8.10")),
+            ("/b/tool", Some("/b/tool")),
+            ("/c/tool", None),
+            ("/lib/libc.so.6.debug", None),
+            ("/lib/libc", None),
+        ] {
+            assert_eq!(files.recorded_name(asked), found, "{asked}");
+        }
+    }
+
+    #[test]
+    fn the_process_folder_is_the_recorded_one() {
+        let mut opened = fake::opened();
+        let origin = Origin { arguments: vec![b"prog".to_vec(), b"-x".to_vec()], working_directory: b"/home/me".to_vec() };
+        let files = RecordedFiles::new(opened.timeline.as_ref(), origin);
+        let timeline = opened.timeline.as_mut();
+        assert_eq!(files.read("/proc/1/cmdline", timeline).unwrap(), b"prog\0-x\0");
+        let maps = files.read("/proc/1/task/1/maps", timeline).unwrap();
+        assert!(maps.starts_with(b"400000-401000 r-xp 00000000 00:00 0 /recorded/program\n"), "{}", String::from_utf8_lossy(&maps));
+        assert_eq!(files.link("/proc/1/exe", timeline).unwrap(), b"/recorded/program");
+        assert_eq!(files.link("/proc/1/cwd", timeline).unwrap(), b"/home/me");
+        for other in ["/proc/1/mem", "/proc/2/maps", "/proc/self/maps"] {
+            assert!(files.read(other, timeline).is_err() && files.link(other, timeline).is_err(), "{other}");
+        }
+    }
 }

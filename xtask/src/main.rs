@@ -6,6 +6,7 @@ mod bench_correlate;
 mod bench_log;
 mod bench_record;
 mod bench_replay;
+mod bench_udb;
 mod build;
 mod check;
 mod demo;
@@ -70,6 +71,8 @@ enum Bench {
     Correlate,
     /// Replaying against recording, seeks, and searches backwards against gdb
     Replay,
+    /// What a user waits for in the debugger
+    Udb,
 }
 
 fn main() -> ExitCode {
@@ -100,6 +103,7 @@ fn run(command: Command) -> Result<()> {
         Command::Bench { what: Bench::Correlate, arguments } => bench_correlate::run(&arguments),
         Command::Bench { what: Bench::Replay, arguments } => bench_replay::run(&workspace, &arguments),
         Command::Bench { what: Bench::Record, arguments } => bench_record::run(&workspace, &arguments),
+        Command::Bench { what: Bench::Udb, arguments } => bench_udb::bench(&workspace, &arguments),
         Command::Ci => layers::run_layers(&workspace, None, None),
     }
 }

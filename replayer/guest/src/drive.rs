@@ -20,6 +20,8 @@ use crate::start::clock;
 use crate::watch::Hit;
 
 const SLICE_NS: u64 = 20_000_000;
+/// After so many instructions executed alone, the clock is looked at.
+const LOOKS: u32 = 64;
 const FIRST_SLICE: u64 = 1 << 20;
 const SLICES: core::ops::RangeInclusive<u64> = (1 << 14)..=(1 << 28);
 
@@ -43,6 +45,8 @@ pub struct Drive {
     slice: u64,
     slice_start: u64,
     slice_end: u64,
+    /// Instructions executed alone.
+    alone: u32,
     /// Where the command began.
     started: Time,
     /// A hit that waits to be looked at: the time before the instruction.
@@ -68,6 +72,7 @@ impl Drive {
             slice: FIRST_SLICE,
             slice_start: 0,
             slice_end: 0,
+            alone: 0,
             started: none,
             hit: None,
             last: None,
@@ -167,6 +172,11 @@ impl ReplayHost {
 
     /// Has the engine execute one instruction and notes what that may hit.
     pub fn begin_alone(&mut self, engine: &mut Guest) {
+        // This takes a thousand times as long as translated code does, which slices are measured by.
+        self.drive.alone = self.drive.alone.wrapping_add(1);
+        if self.drive.alone.is_multiple_of(LOOKS) && clock() - self.drive.slice_start > SLICE_NS {
+            self.drive.slice_end = engine.bbcount();
+        }
         if self.drive.looks_at_points() && !self.points.watches.is_empty() && self.pending.is_none() {
             let touches = self.touches(engine);
             let (time, vm) = (now(engine), &self.vm);
