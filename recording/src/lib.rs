@@ -14,6 +14,8 @@ extern crate alloc;
 
 mod api;
 #[cfg(feature = "std")]
+mod backed;
+#[cfg(feature = "std")]
 mod error;
 mod event;
 mod format;

@@ -146,6 +146,8 @@ impl MappingFlags {
     /// MAP_GROWSDOWN, the first stack among them.
     pub const GROWS_DOWN: Self = Self(32);
     pub const VSYSCALL: Self = Self(64);
+    /// A page of it that is in no run has the contents of the FILE of the mapping's name, at the mapping's offset.
+    pub const FROM_FILE: Self = Self(128);
 
     /// Whether all bits of `other` are set.
     pub const fn contains(self, other: Self) -> bool {

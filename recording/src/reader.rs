@@ -6,6 +6,7 @@
 //!     file's length: LZ4 compresses 255 times at most, and a decoded list takes about twice its bytes.
 //! R3. A truncated file is refused by [`Recording::open`] and by [`quick_metadata`] alike.
 
+use crate::backed::{self, Written};
 use crate::error::Error;
 use crate::event::check_events;
 use crate::format::ChunkKind;
@@ -13,6 +14,7 @@ use crate::meta::{FileHead, MAX_META_BYTES, Mapping, Metadata};
 use crate::scan::{Chunk, Source, scan, scan_meta};
 use crate::wire::{Cursor, DecodeError, Expected};
 use crate::{NotWholePages, PAGE_BYTES};
+use std::ffi::OsStr;
 use std::io::{self, Write};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
@@ -55,6 +57,39 @@ fn read_section(source: &Source, chunks: &[Chunk], kind: ChunkKind, most: u64) -
         return Ok(bytes);
     }
     Err(Error::Memory { path: source.path.clone(), section: kind.name(), needed_bytes: len })
+}
+
+/// What a thread that loads chunks keeps.
+#[derive(Default)]
+struct Buffers {
+    stored: Vec<u8>,
+    raw: Vec<u8>,
+}
+
+/// Has several threads work on the items; the first error ends it.
+fn in_parallel<T: Sync>(items: &[T], work: impl Fn(&T, &mut Buffers) -> Result<(), Error> + Sync) -> Result<(), Error> {
+    let next = AtomicUsize::new(0);
+    let failure = Mutex::new(None);
+    let worker = || {
+        let mut buffers = Buffers::default();
+        // Only the counter is shared through it, so no ordering is needed.
+        while let Some(item) = items.get(next.fetch_add(1, Ordering::Relaxed)) {
+            if let Err(error) = work(item, &mut buffers) {
+                next.store(items.len(), Ordering::Relaxed);
+                if let Ok(mut failure) = failure.lock() {
+                    *failure = Some(error);
+                }
+            }
+        }
+    };
+    let cores = std::thread::available_parallelism().map_or(1, |cores| cores.get());
+    std::thread::scope(|scope| {
+        for _ in 1..cores.min(MAX_WORKERS).min(items.len()) {
+            scope.spawn(worker);
+        }
+        worker();
+    });
+    failure.into_inner().unwrap_or_default().map_or(Ok(()), Err)
 }
 
 /// Loads chunks one after the other.
@@ -159,37 +194,46 @@ impl Recording {
         self.section(kind).iter().map(|chunk| u64::from(chunk.header.raw_len)).sum()
     }
 
-    /// Gives every run of pages that were not zero: its guest address and its contents, in the order in which they were written.
+    /// Gives every page that may not be zero, in runs: guest address and contents. No page comes twice. First those of the pages section
+    /// in the order in which they were written, then those that are a kept file's ([`MappingFlags::FROM_FILE`](crate::MappingFlags::FROM_FILE)).
     pub fn for_each_page_run(&self, mut f: impl FnMut(u64, &[u8])) -> Result<(), Error> {
-        for_each_chunk(&self.source, self.section(ChunkKind::Pages), |chunk, raw| self.split_runs(chunk, raw, &mut f))
+        let mut written = Written::default();
+        for_each_chunk(&self.source, self.section(ChunkKind::Pages), |chunk, raw| {
+            self.split_runs(chunk, raw, &mut |addr, bytes| {
+                written.add(addr, bytes.len());
+                f(addr, bytes);
+            })
+        })?;
+        backed::groups(&self.mappings).into_iter().try_for_each(|group| self.file_runs(&group, &mut written, &mut f))
     }
 
     /// The same by several threads at once, in any order.
     pub fn for_each_page_run_parallel(&self, f: impl Fn(u64, &[u8]) + Sync) -> Result<(), Error> {
-        let chunks = self.section(ChunkKind::Pages);
-        let next = AtomicUsize::new(0);
-        let failure = Mutex::new(None);
-        let work = || {
-            let (mut stored, mut raw) = (Vec::new(), Vec::new());
-            // Only the counter is shared through it, so no ordering is needed.
-            while let Some(chunk) = chunks.get(next.fetch_add(1, Ordering::Relaxed)) {
-                let done = chunk.load(&self.source, &mut stored, &mut raw).and_then(|()| self.split_runs(chunk, &raw, &mut |a, b| f(a, b)));
-                if let Err(error) = done {
-                    next.store(chunks.len(), Ordering::Relaxed);
-                    if let Ok(mut failure) = failure.lock() {
-                        *failure = Some(error);
-                    }
-                }
+        let written = Mutex::new(Written::default());
+        in_parallel(self.section(ChunkKind::Pages), |chunk, buffers| {
+            let Buffers { stored, raw } = buffers;
+            chunk.load(&self.source, stored, raw)?;
+            let mut here = Written::default();
+            self.split_runs(chunk, raw, &mut |addr, bytes| {
+                here.add(addr, bytes.len());
+                f(addr, bytes);
+            })?;
+            if let Ok(mut written) = written.lock() {
+                written.append(here);
             }
-        };
-        let cores = std::thread::available_parallelism().map_or(1, |cores| cores.get());
-        std::thread::scope(|scope| {
-            for _ in 1..cores.min(MAX_WORKERS).min(chunks.len()) {
-                scope.spawn(work);
-            }
-            work();
-        });
-        failure.into_inner().unwrap_or_default().map_or(Ok(()), Err)
+            Ok(())
+        })?;
+        let mut written = written.into_inner().unwrap_or_default();
+        written.sort();
+        in_parallel(&backed::groups(&self.mappings), |group, _| self.file_runs(group, &mut written.clone(), &mut |a, b| f(a, b)))
+    }
+
+    /// The pages of these mappings that were not `written`, from the file that all of them map.
+    fn file_runs(&self, group: &[&Mapping], written: &mut Written, f: &mut impl FnMut(u64, &[u8])) -> Result<(), Error> {
+        let Some(first) = group.first() else { return Ok(()) };
+        let contents = self.file_contents(OsStr::from_bytes(&first.name))?;
+        group.iter().for_each(|mapping| backed::fill(mapping, &contents, written, f));
+        Ok(())
     }
 
     fn split_runs(&self, chunk: &Chunk, raw: &[u8], f: &mut impl FnMut(u64, &[u8])) -> Result<(), Error> {

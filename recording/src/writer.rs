@@ -207,11 +207,20 @@ impl<S: Sink> FileWriter<S> {
 
     /// Adds whole pages of memory, the first of which the guest has at `addr`. Those that are zero are left out.
     pub fn pages(&mut self, addr: u64, bytes: &[u8]) -> Result<(), WriteError<S::Error>> {
+        self.add_pages(addr, bytes, false)
+    }
+
+    /// The same for pages of a mapping with [`MappingFlags::FROM_FILE`](crate::MappingFlags::FROM_FILE): zero or not, they are not the file's.
+    pub fn changed_pages(&mut self, addr: u64, bytes: &[u8]) -> Result<(), WriteError<S::Error>> {
+        self.add_pages(addr, bytes, true)
+    }
+
+    fn add_pages(&mut self, addr: u64, bytes: &[u8], with_zeroes: bool) -> Result<(), WriteError<S::Error>> {
         NotWholePages::check(addr, bytes.len())?;
         self.enter(ChunkKind::Pages)?;
         let (pages, _) = bytes.as_chunks::<PAGE_BYTES>();
         for (i, page) in pages.iter().enumerate() {
-            if !is_zero(page) {
+            if with_zeroes || !is_zero(page) {
                 self.page(addr + (i * PAGE_BYTES) as u64, page)?;
             }
         }

@@ -2,11 +2,11 @@
 
 mod common;
 
-use common::{Contents, log_of, noise, page, sample};
+use common::{Contents, log_of, noise, page, sample, sample_2, sample_2_read};
 use proptest::prelude::*;
 use recording::*;
 use std::io::Write;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use tempfile::{NamedTempFile, TempDir};
 
 fn file_of(bytes: &[u8]) -> NamedTempFile {
@@ -91,6 +91,26 @@ fn zero_pages_take_no_room() {
     let mut runs = Vec::new();
     Recording::open(file.path()).unwrap().for_each_page_run(|addr, bytes| runs.push((addr, bytes.len()))).unwrap();
     assert_eq!(runs, [(0x11000, PAGE_BYTES)]);
+}
+
+#[test]
+fn unchanged_pages_come_from_the_file() {
+    let file = file_of(&sample_2().write(usize::MAX));
+    assert_eq!(Contents::read(file.path()).unwrap(), sample_2_read());
+    let without: usize = sample().write(usize::MAX).len();
+    assert!(file.as_file().metadata().unwrap().len() < (without + 8 * PAGE_BYTES) as u64, "the file's pages are held twice");
+}
+
+#[test]
+fn a_file_that_pages_come_from_must_be_there() {
+    let mut contents = sample_2();
+    contents.files.pop();
+    let file = file_of(&contents.write(usize::MAX));
+    let recording = Recording::open(file.path()).unwrap();
+    for error in [recording.for_each_page_run(|_, _| ()), recording.for_each_page_run_parallel(|_, _| ())].map(Result::unwrap_err) {
+        assert!(matches!(&error, Error::NoSuchFile { wanted, .. } if wanted == Path::new("/lib/libm.so.6")), "{error}");
+    }
+    assert!(recording.verify().is_err());
 }
 
 #[test]
@@ -264,7 +284,7 @@ fn contents() -> impl Strategy<Value = Contents> {
             start: start << 12,
             end: (start + pages) << 12,
             prot,
-            flags: MappingFlags(flags),
+            flags: MappingFlags(flags & !MappingFlags::FROM_FILE.0),
             file_offset,
             dev,
             ino,
@@ -283,8 +303,9 @@ fn contents() -> impl Strategy<Value = Contents> {
     });
     let mappings = prop::collection::vec(mapping, 0..5);
     let events = prop::collection::vec(any::<u8>(), 0..5000);
-    (meta, mappings, pages, events, prop::collection::vec(any::<u64>(), 0..9), files)
-        .prop_map(|(meta, mappings, pages, events, sites, files)| Contents { meta, mappings, pages, events, sites, files })
+    (meta, mappings, pages, events, prop::collection::vec(any::<u64>(), 0..9), files).prop_map(
+        |(meta, mappings, pages, events, sites, files)| Contents { meta, mappings, pages, events, sites, files, ..Contents::default() },
+    )
 }
 
 proptest! {

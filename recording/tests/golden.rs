@@ -5,7 +5,7 @@
 
 mod common;
 
-use common::{Contents, raw, sample};
+use common::{Contents, raw, sample, sample_2, sample_2_read};
 use recording::*;
 use std::path::PathBuf;
 
@@ -22,12 +22,18 @@ fn version_1_is_read() {
     assert_eq!(names, ["SYSCALL", "SYSCALL", "NONDET", "SITES_ADDED", "SHMEM_FIXUP", "SIGNAL", "MEMORY_HASH", "END"]);
 }
 
+#[test]
+fn version_2_is_read() {
+    assert_eq!(Contents::read(&path(2)).unwrap(), sample_2_read());
+    assert_eq!(Recording::open(path(2)).unwrap().verify().unwrap(), 8);
+}
+
 /// What is written has not changed without a new version. Compressed bytes may: another release of the compressor is no other format.
 #[test]
 fn what_is_written_is_the_current_version() {
     let golden = std::fs::read(path(VERSION)).expect("the current version has its golden file");
     assert!(golden.len() < 64 << 10);
-    let written = sample().write(usize::MAX);
+    let written = sample_2().write(usize::MAX);
     assert_eq!(golden[..raw::FILE_HEADER], written[..raw::FILE_HEADER]);
     let (golden, written) = (raw::take_apart(&golden), raw::take_apart(&written));
     assert_eq!(golden.len(), written.len());
@@ -41,5 +47,5 @@ fn what_is_written_is_the_current_version() {
 fn write_the_golden_file() {
     use std::io::Write;
     let mut file = std::fs::File::create_new(path(VERSION)).expect("a golden file is written once");
-    file.write_all(&sample().write(usize::MAX)).unwrap();
+    file.write_all(&sample_2().write(usize::MAX)).unwrap();
 }

@@ -93,7 +93,7 @@ fn link_shared(archive: &Path, map: &Path, work: &Path) -> Result<PathBuf> {
         .arg(archive)
         .arg("-Wl,--no-whole-archive")
         .args(["-Wl,--gc-sections", "-Wl,-Bsymbolic", "-Wl,-soname,libundolr.so"])
-        .args(["-Wl,-z,now", "-Wl,-z,noexecstack", "-Wl,-z,defs", "-Wl,-z,text"])
+        .args(["-Wl,-z,now", "-Wl,-z,noexecstack", "-Wl,-z,defs", "-Wl,-z,text", "-Wl,--strip-debug"])
         .arg(format!("-Wl,--version-script={}", map.display())))?;
     ensure_self_contained("libundolr.so", &output(Command::new("nm").args(["--dynamic", "--undefined-only"]).arg(&library))?)?;
     let dynamic = output(Command::new("readelf").args(["--dynamic", "--wide"]).arg(&library))?;

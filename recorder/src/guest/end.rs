@@ -4,13 +4,14 @@ use core::fmt::{self, Write};
 use core::sync::atomic::Ordering;
 
 use engine::sys::{self, raw};
-use engine::{Flow, arena, read_guest};
-use recording::{Body, End, EndReason, MemoryHash, MemoryHasher, PAGE_BYTES, Ranges};
+use engine::{Flow, arena};
+use recording::{Body, End, EndReason, MemoryHash, MemoryHasher, Ranges};
 
 use super::control::{Control, QUIT, SAVE, control};
 use super::host::{Guest, Recorder};
 use super::maps;
 use super::message::report;
+use super::pages::{self, Pagemap, Wanted};
 use super::state::{self, Path};
 
 /// A bounded text.
@@ -108,13 +109,12 @@ fn hash_memory(host: &mut Recorder, engine: &mut Guest) {
         .filter(|map| !map.shared && map.prot & (raw::PROT_READ | raw::PROT_WRITE) == raw::PROT_READ | raw::PROT_WRITE && !ours(map))
         .collect();
     let mut hasher = MemoryHasher::new();
-    let mut page = [0u8; PAGE_BYTES];
+    let pagemap = Pagemap::open();
     for map in &wanted {
-        for address in (map.start..map.end).step_by(PAGE_BYTES) {
-            if read_guest(address, &mut page) == PAGE_BYTES {
-                hasher.add_page(address, &page);
-            }
-        }
+        let mut add = |from, to| pages::read(from, to, |at, bytes| hasher.add_range(at, bytes));
+        // Pages of a file that the guest has not touched count as well.
+        let added = if map.inode == 0 { pagemap.runs(map.start, map.end, Wanted::Touched, add) } else { add(map.start, map.end) };
+        debug_assert!(added.is_ok());
     }
     let header = host.header(engine);
     let body = Body::MemoryHash(MemoryHash { hash: hasher.finish(), pages: hasher.pages(), ranges: Ranges::default() });

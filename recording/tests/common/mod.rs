@@ -100,6 +100,8 @@ pub struct Contents {
     pub mappings: Vec<Mapping>,
     /// Pages that are not zero.
     pub pages: BTreeMap<u64, Vec<u8>>,
+    /// Pages of file mappings that are not the file's.
+    pub changed: BTreeMap<u64, Vec<u8>>,
     pub events: Vec<u8>,
     pub sites: Vec<u64>,
     pub files: Vec<(FileHead, Vec<u8>)>,
@@ -122,6 +124,9 @@ impl Contents {
             run.1.extend_from_slice(page);
         }
         writer.pages(run.0, &run.1).unwrap();
+        for (addr, page) in &self.changed {
+            writer.changed_pages(*addr, page).unwrap();
+        }
         for bytes in self.events.chunks(piece) {
             writer.events(bytes).unwrap();
         }
@@ -172,6 +177,7 @@ impl Contents {
             meta: recording.meta().clone(),
             mappings: recording.mappings().to_vec(),
             pages,
+            changed: BTreeMap::new(),
             events,
             sites: recording.sites()?,
             files,
@@ -317,8 +323,45 @@ pub fn sample() -> Contents {
         meta,
         mappings,
         pages,
+        changed: BTreeMap::new(),
         events: log_of(&events),
         sites: vec![0x5618_d2d1_5c61, 0x5618_d2d1_5d00],
         files: vec![file("/usr/bin/consumer", noise(5000, 1)), file("/lib/empty.so", Vec::new()), file("/lib/libc.so.6", page(9))],
     }
+}
+
+/// What version 2 added: a file's pages that are taken from the file, but for one that was changed and one that became zero.
+///
+/// Frozen: `golden/v2.undo` holds it.
+pub fn sample_2() -> Contents {
+    let mut contents = sample();
+    let library = noise(5 * PAGE_BYTES + 100, 77);
+    contents.mappings.push(Mapping {
+        start: 0x7f30_0000_0000,
+        end: 0x7f30_0000_7000,
+        prot: 5,
+        flags: MappingFlags::FROM_FILE,
+        file_offset: PAGE_BYTES as u64,
+        dev: 0xfe01,
+        ino: 5678,
+        name: b"/lib/libm.so.6".to_vec(),
+    });
+    contents.changed = [(0x7f30_0000_1000, page(200)), (0x7f30_0000_2000, vec![0; PAGE_BYTES])].into();
+    let head = FileHead { path: b"/lib/libm.so.6".to_vec(), mode: 0o100644, size: library.len() as u64, build_id: vec![0xcd; 20] };
+    contents.files.push((head, library));
+    contents
+}
+
+/// [`sample_2`] as it is read: no difference between pages by where they came from.
+pub fn sample_2_read() -> Contents {
+    let mut contents = sample_2();
+    let (_, library) = contents.files.last().cloned().unwrap();
+    let mut image = library[PAGE_BYTES..].to_vec();
+    image.resize(image.len().next_multiple_of(PAGE_BYTES), 0);
+    for (page, addr) in image.chunks(PAGE_BYTES).zip((0x7f30_0000_0000u64..).step_by(PAGE_BYTES)) {
+        contents.pages.insert(addr, page.to_vec());
+    }
+    let changed = std::mem::take(&mut contents.changed);
+    contents.pages.extend(changed);
+    contents
 }
