@@ -179,11 +179,12 @@ fn mapping(map: &Map, backed: bool) -> Mapping {
     }
 }
 
-/// Writes the pages of the start state, but for those that the reader takes from a kept file.
+/// Tells whoever asked how far the save has come.
 fn progress(percent: usize) {
     control().progress.store(percent as u32, Ordering::Relaxed);
 }
 
+/// Writes the pages of the start state, but for those that the reader takes from a kept file.
 fn write_pages(writer: &mut FileWriter<Output>, start: &Start, kept: &[Kept]) -> Result<(), i32> {
     let mem = sys::open(b"/proc/self/mem\0", raw::O_RDONLY | raw::O_CLOEXEC, 0) as i32;
     let pagemap = Pagemap::open();
