@@ -62,6 +62,6 @@ pub use writer::{LineTicks, MAX_BEGIN_BYTES, Token, WideToken, Writer};
 
 #[cfg(all(feature = "std", not(target_os = "none"), not(loom)))]
 pub use reader::{
-    Access, BlockBuffer, BlockInfo, BlockView, Counts, Cursor, Damage, LineInterval, Mapping, Object, Order, Position, ReadError, Reader,
-    Recording, Site, Unfinished, order,
+    Access, BlockBuffer, BlockInfo, BlockTimes, BlockView, Counts, Cursor, Damage, Extent, LineInterval, Mapping, Mark, Object, Order,
+    Position, ReadError, Reader, RecordContext, RecordHead, Recording, Site, Unfinished, order,
 };

@@ -63,6 +63,7 @@ fn every_shape_of_record_comes_back() {
     assert_eq!(rest[3], (3, Piece::Whole, 8, false, 2));
     let counts = reader.total_counts();
     assert_eq!((counts.committed, counts.lost, counts.unfinished, counts.dropped), (10, 0, 0, 0));
+    assert_read_singly(&reader);
 }
 
 #[test]

@@ -13,7 +13,8 @@ pub struct Position(u64);
 impl Position {
     const SLOT_BITS: u32 = SLOTS_PER_BLOCK.ilog2();
 
-    pub(super) fn new(ticket: u64, slot: u32) -> Position {
+    /// `slot` is below [`SLOTS_PER_BLOCK`].
+    pub fn new(ticket: u64, slot: u32) -> Position {
         Position(ticket << Self::SLOT_BITS | u64::from(slot))
     }
 

@@ -39,4 +39,9 @@ impl Damage {
     pub(super) fn new(field: &'static str, offset: u64, expected: impl Into<String>, found: u64) -> Damage {
         Damage { field, offset, expected: expected.into(), found }
     }
+
+    /// The same, of a part that starts at byte `start`.
+    pub(super) fn behind(self, start: u64) -> Damage {
+        Damage { offset: self.offset + start, ..self }
+    }
 }

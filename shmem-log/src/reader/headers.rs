@@ -7,7 +7,7 @@ use super::block::{self, BlockBuffer, BlockInfo};
 use super::counts::Unfinished;
 use super::error::{Damage, ReadError};
 use super::file::word;
-use super::{Position, Reader};
+use super::{Position, Reader, Recording};
 use crate::layout::*;
 use crate::types::{ObjectIndex, RecordingIndex};
 
@@ -17,28 +17,19 @@ const AT_ONCE: u64 = 4096;
 impl Reader {
     /// Blocks claimed up to `cursor`, by age, and the accesses under way in them.
     pub(super) fn read_blocks(&self, cursor: u64) -> Result<(Vec<BlockInfo>, Vec<Unfinished>), ReadError> {
-        let section = self.layout.block_headers();
-        let count = section.count.min(cursor);
-        let mut blocks = Vec::with_capacity(count as usize);
+        let mut blocks = Vec::with_capacity(self.layout.block_headers().count.min(cursor) as usize);
         let mut youngest = (0, 0);
-        let mut copies = [(); 3].map(|()| vec![0; (AT_ONCE.min(count) * BLOCK_HEADER_BYTES) as usize]);
-        for start in (0..count).step_by(AT_ONCE as usize) {
-            let bytes = (AT_ONCE.min(count - start) * BLOCK_HEADER_BYTES) as usize;
-            for copy in &mut copies {
-                self.file.read("block headers", section.offset + start * BLOCK_HEADER_BYTES, &mut copy[..bytes])?;
+        self.headers(cursor, |index, [first, second, third]| {
+            let state = word(first, BLK_STATE);
+            youngest = youngest.max((state >> 18, index));
+            if let Some(mut block) = self.claimed(index, state, cursor)?
+                && word(third, BLK_STATE) >> 18 == block.ticket
+            {
+                self.fill(&mut block, second)?;
+                blocks.push(block);
             }
-            let [first, second, third] = copies.each_ref().map(|copy| copy[..bytes].chunks_exact(BLOCK_HEADER_BYTES as usize));
-            for (index, ((first, second), third)) in (start..).zip(first.zip(second).zip(third)) {
-                let state = word(first, BLK_STATE);
-                youngest = youngest.max((state >> 18, index));
-                if let Some(mut block) = self.claimed(index, state, cursor)?
-                    && word(third, BLK_STATE) >> 18 == block.ticket
-                {
-                    self.fill(&mut block, second)?;
-                    blocks.push(block);
-                }
-            }
-        }
+            Ok(())
+        })?;
         let (ticket, index) = youngest;
         let now = self.file.read_word("cursor", HDR_CURSOR)?;
         if ticket > now {
@@ -54,6 +45,69 @@ impl Reader {
         }
         kept.sort_unstable_by_key(|block| block.ticket);
         Ok((kept, unfinished))
+    }
+
+    /// Calls `each` with the number of every block that may have been claimed up to `cursor`, and three copies of its header.
+    fn headers(&self, cursor: u64, mut each: impl FnMut(u64, [&[u8]; 3]) -> Result<(), ReadError>) -> Result<(), ReadError> {
+        let section = self.layout.block_headers();
+        let count = section.count.min(cursor);
+        let mut copies = [(); 3].map(|()| vec![0; (AT_ONCE.min(count) * BLOCK_HEADER_BYTES) as usize]);
+        for start in (0..count).step_by(AT_ONCE as usize) {
+            let bytes = (AT_ONCE.min(count - start) * BLOCK_HEADER_BYTES) as usize;
+            for copy in &mut copies {
+                self.file.read("block headers", section.offset + start * BLOCK_HEADER_BYTES, &mut copy[..bytes])?;
+            }
+            let [first, second, third] = copies.each_ref().map(|copy| copy[..bytes].chunks_exact(BLOCK_HEADER_BYTES as usize));
+            for (index, ((first, second), third)) in (start..).zip(first.zip(second).zip(third)) {
+                each(index, [first, second, third])?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Finds out, after the blocks and then the recordings were read, how many records of each recording are older than all that
+    /// the snapshot leaves out.
+    ///
+    /// A block may have been overwritten before the snapshot came to it, or even been released and overwritten since the
+    /// recordings' counts were read before; its records are lost then, and are to be counted. What tells is the next block of
+    /// its recording, or if that has none the recording's count.
+    pub(super) fn count_appended(&mut self) -> Result<(), ReadError> {
+        /// Of a recording: what it has in the snapshot, and what comes next.
+        #[derive(Clone, Copy, Default)]
+        struct Ends {
+            ticket: u64,
+            records: u64,
+            active: bool,
+            next: Option<u64>,
+        }
+        let mut all = vec![Ends::default(); self.recordings.last().map_or(0, |last| last.index.get() as usize + 1)];
+        for block in &self.blocks {
+            if let Some(ends) = all.get_mut(block.recording.get() as usize) {
+                let records = block.first_record.saturating_add(block.records.into());
+                *ends = Ends { ticket: block.ticket, records, active: !block.released, next: None };
+            }
+        }
+        let unexplained = |recording: &Recording| {
+            let ends = &all[recording.index.get() as usize];
+            !ends.active && recording.appended > ends.records
+        };
+        if self.recordings.iter().any(unexplained) {
+            let now = self.file.read_word("cursor", HDR_CURSOR)?;
+            self.headers(now, |index, [first, second, third]| {
+                let Some(mut block) = self.claimed(index, word(first, BLK_STATE), u64::MAX)? else { return Ok(()) };
+                let Some(ends) = all.get_mut(block.recording.get() as usize) else { return Ok(()) };
+                if block.ticket > ends.ticket && word(third, BLK_STATE) >> 18 == block.ticket {
+                    self.fill(&mut block, second)?;
+                    ends.next = Some(ends.next.map_or(block.first_record, |least| least.min(block.first_record)));
+                }
+                Ok(())
+            })?;
+        }
+        for recording in &mut self.recordings {
+            let ends = &all[recording.index.get() as usize];
+            recording.appended = if ends.active { ends.records } else { ends.next.unwrap_or(recording.appended) };
+        }
+        Ok(())
     }
 
     fn header_offset(&self, index: u64) -> u64 {

@@ -20,6 +20,7 @@ mod cursor;
 mod error;
 mod file;
 mod headers;
+mod record;
 mod tables;
 
 use crate::header::{FIXED_BYTES, FIXED_WORDS, Header};
@@ -33,6 +34,7 @@ pub use block::{BlockBuffer, BlockInfo, BlockView};
 pub use counts::{Counts, Unfinished};
 pub use cursor::Cursor;
 pub use error::{Damage, ReadError};
+pub use record::{BlockTimes, Extent, Mark, RecordContext, RecordHead};
 pub use tables::{Mapping, Object, Recording, Site};
 
 /// A log, opened for reading.
@@ -98,20 +100,15 @@ impl Reader {
 
     /// Takes a new snapshot. After an error the old one is in parts; drop the reader.
     pub fn refresh(&mut self) -> Result<(), ReadError> {
-        // The order matters (I1). The counts of records come before the blocks: what is counted is then in a block, or was
-        // overwritten. Blocks claimed after the cursor was read are left out: of each recording a beginning remains. The other
-        // tables come last: whatever a record refers to was registered before it.
-        let counted = tables::recordings(&self.file, self.layout.recordings())?;
+        // The order matters (I1). Blocks claimed after the cursor was read are left out: of each recording a beginning remains. The
+        // other tables come later: whatever a record refers to was registered before it.
         let cursor = self.file.read_word("cursor", HDR_CURSOR)?;
         if cursor >> 46 != 0 {
             return Err(self.file.damaged(Damage::new("cursor", HDR_CURSOR, "less than 2^46", cursor)));
         }
         (self.blocks, self.unfinished) = self.read_blocks(cursor)?;
         self.recordings = tables::recordings(&self.file, self.layout.recordings())?;
-        for recording in &mut self.recordings {
-            let old = tables::find(&counted, recording.index);
-            (recording.appended, recording.dropped) = old.map_or((0, 0), |old| (old.appended, old.dropped));
-        }
+        self.count_appended()?;
         self.objects = tables::objects(&self.file, self.layout.objects())?;
         self.is_object = vec![false; self.layout.objects().count as usize + 1];
         for object in &self.objects {
@@ -146,9 +143,7 @@ impl Reader {
     pub fn load<'a>(&'a self, info: &'a BlockInfo, buffer: &'a mut BlockBuffer) -> Result<Option<BlockView<'a>>, ReadError> {
         let offset = self.block_offset(info.index);
         self.file.read("blocks", offset, &mut buffer.bytes)?;
-        let header = self.layout.block_headers().offset + info.index * BLOCK_HEADER_BYTES;
-        let state = self.file.read_word("block headers", header + BLK_STATE)?;
-        if state >> 18 != info.ticket {
+        if !self.is_current(info.ticket)? {
             return Ok(None);
         }
         match buffer.scan(info, offset) {
@@ -236,6 +231,11 @@ impl Reader {
 
     fn has_object(&self, index: ObjectIndex) -> bool {
         self.is_object.get(index.get() as usize).copied().unwrap_or(false)
+    }
+
+    /// Which of the ring's blocks a ticket stands for.
+    fn place_in_ring(&self, ticket: u64) -> u64 {
+        ticket.wrapping_sub(1) % self.layout.blocks().count.max(1)
     }
 
     fn block_offset(&self, index: u64) -> u64 {

@@ -66,3 +66,29 @@ pub fn number(bytes: &[u8]) -> u64 {
     word[..bytes.len()].copy_from_slice(bytes);
     u64::from_le_bytes(word)
 }
+
+/// Reads every record on its own, and asserts that it is what reading its block shows.
+pub fn assert_read_singly(reader: &Reader) {
+    let mut buffer = BlockBuffer::default();
+    for info in reader.blocks() {
+        let Some(view) = reader.load(info, &mut buffer).unwrap() else { continue };
+        for access in view.iter().map(Result::unwrap) {
+            let position = access.position;
+            let mut bytes = vec![0; layout::SLOT_BYTES as usize];
+            reader.read_slots(position.ticket(), position.slot(), &mut bytes).unwrap();
+            let head = RecordHead::of(&bytes, 0);
+            bytes.resize(head.slots().unwrap() as usize * layout::SLOT_BYTES as usize, 0);
+            reader.read_slots(position.ticket(), position.slot(), &mut bytes).unwrap();
+            assert!(reader.is_current(position.ticket()).unwrap());
+            let (recording, sequence, times) = (access.recording, access.sequence, info.times(view.marks()));
+            let context = RecordContext { position, recording, sequence, times };
+            let single = reader.decode(&context, &bytes).unwrap();
+            assert_eq!(format!("{single:?}"), format!("{access:?}"));
+            let Access { object, offset, len, kind, .. } = access;
+            assert_eq!(reader.extent(&head), Some(Extent { object, offset, len, kind }));
+            assert!(head.intervals(&bytes).eq(access.lines().map(|line| line.interval)));
+            bytes.pop();
+            assert!(reader.decode(&context, &bytes).unwrap_err().to_string().contains("end of a record"));
+        }
+    }
+}
