@@ -162,8 +162,8 @@ impl Turn<'_> {
             actual = self.args;
         }
         let mut result = frames::interruptible(self.number, &actual);
-        if result == -i64::from(sys::errno::EINTR) && self.call.flags().has(SIGMASK) {
-            host.signals.unmasked_by_call();
+        if let (true, Some(mask)) = (result == -i64::from(sys::errno::EINTR), self.sleep_mask()) {
+            host.signals.interrupted_with_mask(mask);
         }
         if result == -i64::from(sys::errno::EFAULT) && engine.open_code(0, u64::MAX) {
             result = frames::interruptible(self.number, &actual);
@@ -178,6 +178,24 @@ impl Turn<'_> {
         });
         self.finish_accesses(host, engine, result, accesses, &outputs);
         (result, outputs)
+    }
+
+    /// The signal mask that is in force while this call sleeps, if it brings one.
+    fn sleep_mask(&self) -> Option<u64> {
+        if !self.call.flags().has(SIGMASK) {
+            return None;
+        }
+        let word = |address: u64| {
+            let mut bytes = [0; 8];
+            (address != 0 && read_guest(address, &mut bytes) == bytes.len()).then(|| u64::from_le_bytes(bytes))
+        };
+        match self.number as u32 {
+            raw::__NR_rt_sigsuspend => word(self.args[0]),
+            raw::__NR_ppoll => word(self.args[3]),
+            raw::__NR_epoll_pwait | raw::__NR_epoll_pwait2 => word(self.args[4]),
+            raw::__NR_pselect6 => word(word(self.args[5])?),
+            _ => None,
+        }
     }
 
     fn finish_accesses(

@@ -139,7 +139,8 @@ pub fn enter_handler(host: &mut Recorder, engine: &mut Guest, queued: &Queued, a
     vector::reset();
     engine.count_transfer();
     let own = if action.flags & u64::from(raw::SA_NODEFER) == 0 { 1 << (queued.signal - 1) } else { 0 };
-    host.signals.set_mask(host.signals.mask | action.mask | own);
+    let in_force = host.signals.take_mask_in_force();
+    host.signals.set_mask(in_force | action.mask | own);
     if action.flags & u64::from(raw::SA_RESETHAND) != 0 {
         host.signals.set_action(queued.signal, SigAction::default());
     }

@@ -51,8 +51,8 @@ pub struct Signals {
     pub mask: u64,
     pub stack: SigAltStack,
     queue: [Option<Queued>; QUEUE],
-    /// The next delivery disregards the mask: the signal came while a call had another in place.
-    unmasked: bool,
+    /// The mask in whose place the next delivery starts: the signal came while a call had this one in force.
+    call_mask: Option<u64>,
 }
 
 impl Signals {
@@ -63,7 +63,7 @@ impl Signals {
             mask: 0,
             stack: engine::set_signal_stack(),
             queue: [None; QUEUE],
-            unmasked: false,
+            call_mask: None,
         };
         sys::rt_sigprocmask(raw::SIG_SETMASK, None, Some(&mut signals.mask));
         for signal in 1..SIGNALS {
@@ -156,21 +156,26 @@ impl Signals {
 
     /// The next queued signal that is not blocked.
     fn pop(&mut self) -> Option<Queued> {
-        let mask = if core::mem::take(&mut self.unmasked) { 0 } else { self.mask };
+        let mask = self.call_mask.unwrap_or(self.mask);
         let slot = self.queue.iter_mut().find(|slot| slot.is_some_and(|queued| mask & bit(queued.signal as u32) == 0))?;
         slot.take()
     }
 
     /// Makes the engine ask for what waits, if the mask lets it through now.
     pub fn remind(&self, engine: &mut Guest) {
-        if self.unmasked || self.queue.iter().flatten().any(|queued| !self.is_blocked(queued.signal)) {
+        if self.call_mask.is_some() || self.queue.iter().flatten().any(|queued| !self.is_blocked(queued.signal)) {
             engine.context().attention = 1;
         }
     }
 
-    /// A call that sleeps with a mask of its own was interrupted.
-    pub fn unmasked_by_call(&mut self) {
-        self.unmasked = self.queue.iter().any(Option::is_some);
+    /// A call that sleeps with a mask of its own was interrupted: the handlers run with that mask and return to the guest's.
+    pub fn interrupted_with_mask(&mut self, mask: u64) {
+        self.call_mask = self.queue.iter().any(Option::is_some).then_some(mask);
+    }
+
+    /// The mask that a handler entered now adds to.
+    pub fn take_mask_in_force(&mut self) -> u64 {
+        self.call_mask.take().unwrap_or(self.mask)
     }
 }
 
@@ -211,6 +216,7 @@ pub fn deliver_pending(host: &mut Recorder, engine: &mut Guest) -> Flow {
             Some(flow) => return flow,
         }
     }
+    host.signals.call_mask = None;
     Flow::Continue
 }
 
