@@ -35,6 +35,17 @@ impl FaultInfo {
         Self::unmapped(pc, 0x14)
     }
 
+    /// The fault of executing at `pc`, which is mapped, without the right to.
+    pub fn no_execute(pc: u64) -> Self {
+        Self::new(raw::SIGSEGV, 2, pc, 14, 0x15)
+    }
+
+    /// The fault of bytes at `pc` that are no instruction.
+    pub fn illegal(pc: u64) -> Self {
+        const ILL_ILLOPN: u64 = 2;
+        Self::new(raw::SIGILL, ILL_ILLOPN, pc, 6, 0)
+    }
+
     /// The fault of writing to `address` where nothing is mapped.
     pub fn write(address: u64) -> Self {
         Self::unmapped(address, 6)

@@ -35,6 +35,21 @@ pub enum Nondeterministic {
     Rdpid,
 }
 
+/// Memory that the guest may execute: [start, end).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CodeRange {
+    pub start: u64,
+    pub end: u64,
+    /// It may write there as well.
+    pub writable: bool,
+}
+
+impl CodeRange {
+    pub fn contains(&self, address: u64) -> bool {
+        (self.start..self.end).contains(&address)
+    }
+}
+
 /// What becomes of an instruction at a shared site.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Before {
@@ -80,11 +95,8 @@ pub trait Host: Sized {
     /// The guest is at something the engine cannot translate.
     fn unsupported(&mut self, engine: &mut Engine<Self>, what: &str) -> Flow;
 
-    /// Whether the guest may write to the page at this address, from which code is about to be translated.
-    fn is_writable_code(&mut self, address: u64) -> bool {
-        let _ = address;
-        false
-    }
+    /// The memory around `address` that the guest may execute; `None` if it may not execute there.
+    fn code_at(&mut self, address: u64) -> Option<CodeRange>;
 
     /// A place for a new code region within ±2 GB of `near`: base and size, free of mappings. `None`: there is none.
     fn place_region(&mut self, near: u64) -> Option<(u64, u64)>;

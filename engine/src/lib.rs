@@ -35,6 +35,7 @@ mod trace;
 mod translate;
 mod unit;
 pub mod vector;
+mod vsyscall;
 mod watch;
 
 pub use context::{Context, reg};
@@ -42,7 +43,7 @@ pub use count::UNLIMITED;
 pub use dispatch::{Engine, Options, Stopped};
 pub use fault::{FaultInfo, SignalContext, install as install_handler, set_signal_stack};
 pub use gate::{leave, set_gs};
-pub use host::{After, Before, Flow, Host, Nondeterministic};
+pub use host::{After, Before, CodeRange, Flow, Host, Nondeterministic};
 pub use memory::{is_readable, read_guest, write_guest};
 pub use site::{Form as SiteForm, Kind as SiteKind, Site};
 pub use trace::Fetcher;

@@ -10,6 +10,7 @@ use iced_x86::{Code, Decoder, DecoderOptions, FlowControl, Instruction, Mnemonic
 use crate::flags::{self, Liveness};
 use crate::host::Nondeterministic;
 use crate::memory::read_guest;
+use crate::vsyscall;
 
 /// At most this many control transfers in one trace: `count` relies on it.
 pub const MAX_TRANSFERS: u32 = 8;
@@ -147,7 +148,7 @@ impl Fetcher {
         let inside = pc >= self.start && pc < self.start + self.length as u64;
         if !inside || pc + 15 > self.start + self.length as u64 {
             self.start = pc;
-            self.length = read_guest(pc, &mut self.window);
+            self.length = vsyscall::fetch(pc, &mut self.window).unwrap_or_else(|| read_guest(pc, &mut self.window));
         }
         let at = (pc - self.start) as usize;
         let mut decoder = Decoder::with_ip(64, &self.window[at..self.length], pc, DecoderOptions::NONE);

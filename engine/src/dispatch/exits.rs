@@ -13,10 +13,29 @@ use crate::host::{After, Before, Flow, Host};
 use crate::indirect;
 use crate::memory;
 use crate::site::Site;
+use crate::sys;
 use crate::unit::{Exit, ExitKind};
 use crate::vector;
 
+/// No instruction is longer.
+const INSTRUCTION_BYTES_MAX: usize = 15;
+const PAGE: u64 = 4096;
+
 impl<H: Host> Engine<H> {
+    /// What the processor makes of an attempt to execute at `pc`, where nothing could be decoded.
+    fn why_undecodable(&mut self, pc: u64) -> FaultInfo {
+        if !self.code_at(pc).contains(pc) {
+            // Advice that changes nothing; the kernel refuses it where nothing is mapped.
+            let mapped = sys::madvise(pc & !(PAGE - 1), PAGE, sys::raw::MADV_NORMAL) == 0;
+            return if mapped { FaultInfo::no_execute(pc) } else { FaultInfo::execute(pc) };
+        }
+        let mut bytes = [0; INSTRUCTION_BYTES_MAX];
+        match memory::read_guest(pc, &mut bytes) {
+            INSTRUCTION_BYTES_MAX => FaultInfo::illegal(pc),
+            readable => FaultInfo::execute(pc + readable as u64),
+        }
+    }
+
     pub(super) fn handle_exit(&mut self) -> u64 {
         let number = self.context().exit as u32;
         match number {
@@ -88,7 +107,10 @@ impl<H: Host> Engine<H> {
             ExitKind::Breakpoint => self.with_host(|host, engine| host.stopped(engine, Stopped::Breakpoint)),
             ExitKind::Unsupported { what } => self.with_host(|host, engine| host.unsupported(engine, what)),
             ExitKind::Trap => self.with_host(|host, engine| host.fault(engine, &FaultInfo::trap())),
-            ExitKind::Undecodable => self.with_host(|host, engine| host.fault(engine, &FaultInfo::execute(exit.pc))),
+            ExitKind::Undecodable => {
+                let fault = self.why_undecodable(exit.pc);
+                self.with_host(|host, engine| host.fault(engine, &fault))
+            }
             ExitKind::UnlinkedIndirect => {
                 let target = self.context().gpr[reg::RCX];
                 self.restore_spilled();

@@ -5,12 +5,13 @@ use alloc::vec::Vec;
 use super::{Engine, UNIT_BYTES_MAX};
 use crate::context::reg;
 use crate::gate;
-use crate::host::Host;
+use crate::host::{CodeRange, Host};
 use crate::indirect;
 use crate::site::Site;
-use crate::trace::{self, Limits};
+use crate::trace::{self, End, Limits, Trace};
 use crate::translate::{self, SiteMode, Style};
 use crate::unit::{Exit, ExitKind, Spill, Unit};
+use crate::vsyscall;
 
 /// Exact units kept before they are thrown away together.
 const EXACT_UNITS_MAX: usize = 4096;
@@ -91,13 +92,22 @@ impl<H: Host> Engine<H> {
         0
     }
 
+    /// The executable memory around `pc`; empty where there is none.
+    pub(super) fn code_at(&mut self, pc: u64) -> CodeRange {
+        if vsyscall::PAGE.contains(&pc) {
+            return CodeRange { start: vsyscall::PAGE.start, end: vsyscall::PAGE.end, writable: false };
+        }
+        self.with_host(|host, _| host.code_at(pc)).unwrap_or(CodeRange { start: pc, end: pc, writable: false })
+    }
+
     fn make(&mut self, pc: u64, cut: Option<u64>, instructions: usize, linked: bool) -> u64 {
         self.fetcher.refresh();
         let region = self.region_for(pc);
         if !self.cache.has_room(region, UNIT_BYTES_MAX) {
             self.flush();
         }
-        let serves = |pc: u64| (self.cache.regions[region].serves(pc) || region == 0) && !self.guard.is_volatile(pc);
+        let code = self.code_at(pc);
+        let serves = |pc: u64| code.contains(pc) && (self.cache.regions[region].serves(pc) || region == 0) && !self.guard.is_volatile(pc);
         let is_breakpoint = |at: u64| instructions != 1 && self.breakpoints.contains(&at);
         let (max_transfers, max_instructions) = if linked { Limits::TRACE } else { (1, Limits::TRACE.1) };
         let limits = Limits {
@@ -107,7 +117,11 @@ impl<H: Host> Engine<H> {
             breakpoints: &is_breakpoint,
             in_region: &serves,
         };
-        let trace = trace::build(&mut self.fetcher, pc, &limits);
+        let trace = if code.contains(pc) {
+            trace::build(&mut self.fetcher, pc, &limits)
+        } else {
+            Trace { items: Vec::new(), end: End::Undecodable(pc) }
+        };
         let shared = |pc: u64| self.shared_pcs.contains(&pc);
         let index = self.units.len();
         let style = Style {
@@ -136,7 +150,7 @@ impl<H: Host> Engine<H> {
         let (start, end) = trace.end_range();
         add(start, end);
         for page in sources.iter().flat_map(|&(start, end)| (start >> 12)..=((end - 1) >> 12)) {
-            if self.source_pages.insert(page) && self.with_host(|host, _| host.is_writable_code(page << 12)) {
+            if self.source_pages.insert(page) && code.writable {
                 self.guard.guard(page);
             }
         }

@@ -259,7 +259,7 @@ impl Turn<'_> {
                 let result = self.native();
                 if result == 0 {
                     host.shared.remove(address, end);
-                    host.writable_code.set(address, end, 0);
+                    host.code.set(address, end, 0);
                     engine.discard(address, end);
                 }
                 self.done_simply(host, engine, result)
@@ -340,7 +340,7 @@ impl Turn<'_> {
         let start = result as u64;
         let end = start.saturating_add(length).saturating_add(4095) & !4095;
         engine.discard(start, end);
-        host.writable_code.set(start, end, prot as u32);
+        host.code.set(start, end, prot as u32);
         let kind = flags & raw::MAP_TYPE;
         let shared = kind == raw::MAP_SHARED || kind == raw::MAP_SHARED_VALIDATE;
         if shared && prot as u32 & raw::PROT_EXEC == 0 && adopt_at(host, engine.bbcount(), start) {
@@ -393,7 +393,7 @@ impl Turn<'_> {
         let result = self.native();
         engine.discard(address, end);
         if result == 0 {
-            host.writable_code.set(address, end, self.args[2] as u32);
+            host.code.set(address, end, self.args[2] as u32);
         }
         self.done_simply(host, engine, result)
     }

@@ -2,18 +2,18 @@
 
 use engine::lanes::{self, Vectors};
 use engine::sys::{UContext, raw};
-use engine::{After, Before, Engine, FaultInfo, Flow, Host, Nondeterministic, SignalContext, Site, SiteKind, Stopped, reg};
+use engine::{After, Before, CodeRange, Engine, FaultInfo, Flow, Host, Nondeterministic, SignalContext, Site, SiteKind, Stopped, reg};
 use recording::{Body, EndReason, EventHeader, Instruction, Nondet, RegisterValues, Registers, Time, state_hash};
 use shmem_log::{Kind, Origin, SiteIndex, Token};
 
 use super::access::{self, AccessLog};
 use super::bounce::{self, Bounce, Bounced};
+use super::code_ranges::CodeRanges;
 use super::events::EventLog;
 use super::guest_bytes;
 use super::shared::SharedMaps;
 use super::signals::{self, Signals};
 use super::vdso::Vdso;
-use super::writable_code::WritableCode;
 use super::{calls, end};
 
 pub type Guest = Engine<Recorder>;
@@ -46,7 +46,7 @@ pub struct Recorder {
     pub signals: Signals,
     pub vdso: Vdso,
     /// Mappings that the guest may both write and execute.
-    pub writable_code: WritableCode,
+    pub code: CodeRanges,
     pub fs_base: u64,
     pub uuid: [u8; 16],
     pending: Option<Pending>,
@@ -72,7 +72,7 @@ impl Recorder {
             log,
             signals,
             vdso,
-            writable_code: WritableCode::default(),
+            code: CodeRanges::default(),
             fs_base,
             uuid,
             pending: None,
@@ -415,8 +415,8 @@ impl Host for Recorder {
         end::stop_unsupported(self, engine, format_args!("{what}"))
     }
 
-    fn is_writable_code(&mut self, address: u64) -> bool {
-        self.writable_code.contains(address)
+    fn code_at(&mut self, address: u64) -> Option<CodeRange> {
+        self.code.find(address)
     }
 
     fn place_region(&mut self, near: u64) -> Option<(u64, u64)> {

@@ -14,6 +14,7 @@ mod api;
 mod borrowed;
 mod bounce;
 mod calls;
+mod code_ranges;
 mod control;
 mod end;
 mod events;
@@ -34,7 +35,6 @@ mod start;
 mod state;
 mod strings;
 mod vdso;
-mod writable_code;
 
 /// A bug of ours must not end the recorded program: it is reported, and the guest goes on natively from its last known state.
 #[panic_handler]

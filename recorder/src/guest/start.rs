@@ -103,7 +103,7 @@ fn begin(host: &mut Recorder, engine: &mut Guest, state: &mut State, image: &[u8
             calls::adopt(host, 1, map);
         }
         for map in &own {
-            host.writable_code.set(map.start, map.end, map.prot);
+            host.code.set(map.start, map.end, map.prot);
         }
     } else {
         host.shared.forget();

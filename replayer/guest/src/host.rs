@@ -11,7 +11,7 @@ use alloc::format;
 use alloc::string::String;
 
 use engine::sys::{self, UContext, raw};
-use engine::{After, Before, Context, Engine, FaultInfo, Flow, Host, Nondeterministic, SignalContext, Site, Stopped, reg};
+use engine::{After, Before, CodeRange, Context, Engine, FaultInfo, Flow, Host, Nondeterministic, SignalContext, Site, Stopped, reg};
 use recording::{Body, EventKind, EventRef, Instruction, Registers, Signal, SignalAction, Time, Writes, state_hash};
 
 use crate::control::Slot;
@@ -399,9 +399,12 @@ impl Host for ReplayHost {
         self.diverge(engine, format!("the program comes to {what}, which cannot be replayed"))
     }
 
-    fn is_writable_code(&mut self, address: u64) -> bool {
-        let both = raw::PROT_WRITE | raw::PROT_EXEC;
-        self.vm.space.find(address).is_some_and(|map| map.prot & both == both)
+    fn code_at(&mut self, address: u64) -> Option<CodeRange> {
+        let map = self.vm.space.find(address)?;
+        // Where executing is not among the rights that the program asked for, the recording tells whether the kernel let it.
+        let faults = self.log.next().is_some_and(|next| next.kind == EventKind::Signal && next.time.pc == address);
+        let may = map.prot & raw::PROT_EXEC != 0 || !faults;
+        may.then_some(CodeRange { start: map.start, end: map.end, writable: map.prot & raw::PROT_WRITE != 0 })
     }
 
     fn place_region(&mut self, _near: u64) -> Option<(u64, u64)> {

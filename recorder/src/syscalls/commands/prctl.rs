@@ -3,6 +3,7 @@
 use crate::syscalls::spec::{Class::*, Size::*, *};
 
 const DISPATCH: &str = "system calls would be diverted to a handler of the program";
+const CLOCK: &str = "the recorder itself reads the time stamp counter, which it may forbid";
 const FILTER: &str = "a filter of system calls would also judge the recorder's own";
 
 pub(in crate::syscalls) static PRCTL: CommandSet = CommandSet {
@@ -33,7 +34,7 @@ pub(in crate::syscalls) static PRCTL: CommandSet = CommandSet {
         command(23, &[]),                                                   // CAPBSET_READ
         command(24, &[]),                                                   // CAPBSET_DROP
         command(25, &[out(1, Fixed(4))]).class(Identity),                   // GET_TSC
-        command(26, &[]).class(Identity),                                   // SET_TSC
+        refuse(26, CLOCK),                                                  // SET_TSC
         command(27, &[]),                                                   // GET_SECUREBITS
         command(28, &[]),                                                   // SET_SECUREBITS
         command(29, &[]),                                                   // SET_TIMERSLACK
