@@ -35,7 +35,10 @@ pub const MAGIC: [u8; 8] = *b"\x89UNDO\r\n\x1a";
 ///
 /// Bumped by every change that would make the previous version's reader misread or refuse a file: a new or changed event, a new
 /// required chunk or field, another meaning of an old one. Not bumped by what that reader skips: new tags, optional chunk kinds.
-pub const VERSION: u32 = 2;
+pub const VERSION: u32 = 3;
+
+/// The first version whose events hold a [`RunningHash`](crate::RunningHash).
+pub const FIRST_WITH_RUNNING_HASH: u32 = 3;
 
 /// The most that a chunk may hold, uncompressed.
 pub const CHUNK_BYTES: usize = 1 << 20;

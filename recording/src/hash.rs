@@ -1,4 +1,5 @@
-//! The validator's two hashes: of a register set, noted with every event, and of memory, noted at intervals and at the end.
+//! The validator's three hashes: of a register set and of all events so far, noted with every event, and of memory, noted at intervals and
+//! at the end.
 //!
 //! They detect a replay that went another way; they resist accidents, not attackers. Their definitions are part of the file format
 //! (`docs/undo-format.md`): a change of either is a new format version, and the tests below pin values.
@@ -10,9 +11,10 @@
 //! H3. [`MemoryHasher`] gives the same hash in whatever order pages are added. A page of zeroes counts as nothing, like a page that is not
 //!     mapped, so it does not matter whether an untouched page was looked at.
 //! H4. Taking a page out ([`MemoryHasher::remove_page`]) undoes adding it, so a hash can be kept up to date page by page.
+//! H5. [`RunningHash`] depends on every bit of every event before the one that it is noted in.
 
 use crate::Registers;
-use xxhash_rust::xxh3::xxh3_64;
+use xxhash_rust::xxh3::{xxh3_64, xxh3_64_with_seed};
 
 /// The unit of memory hashes and of the pages section.
 pub const PAGE_BYTES: usize = 4096;
@@ -72,6 +74,37 @@ pub fn state_hash(registers: &Registers) -> u64 {
         sum = sum.wrapping_add(pair(i, gpr[2 * i], gpr[2 * i + 1]));
     }
     avalanche(sum).max(1)
+}
+
+/// The hash of a log's events up to some point (H5): what an event says of all those before it.
+///
+/// An event's state hash has two halves: the lower is that of [`state_hash`], the upper that of this. 0 in a half, or in both, means "not
+/// taken"; until version 2 all of it was [`state_hash`].
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct RunningHash(u64);
+
+impl RunningHash {
+    /// Before the first event.
+    pub const fn new() -> Self {
+        Self(0)
+    }
+
+    /// The state hash of the next event, whose registers have the hash `registers` (0: not taken).
+    #[inline]
+    pub const fn note(self, registers: u64) -> u64 {
+        registers & 0xffff_ffff | self.0 >> 32 << 32
+    }
+
+    /// Whether an event with this state hash can come next.
+    pub const fn agrees(self, state_hash: u64) -> bool {
+        state_hash >> 32 == 0 || state_hash >> 32 == self.0 >> 32
+    }
+
+    /// Goes on behind an event, whose bytes are complete.
+    #[inline]
+    pub fn add(&mut self, event: &[u8]) {
+        self.0 = xxh3_64_with_seed(event, self.0);
+    }
 }
 
 /// Memory that should have been whole, aligned pages.
@@ -172,6 +205,24 @@ mod tests {
     }
 
     #[test]
+    fn every_bit_of_the_events_before_matters() {
+        let log: Vec<u8> = (0..480u32).map(|i| (i * 7) as u8).collect();
+        let running = |log: &[u8]| {
+            let mut running = RunningHash::new();
+            log.chunks(48).for_each(|event| running.add(event));
+            running
+        };
+        let good = running(&log);
+        assert_eq!(good.note(0x1_2345_6789), PINNED_RUNNING << 32 | 0x2345_6789);
+        assert!(good.agrees(good.note(7)) && good.agrees(0) && good.agrees(7) && !good.agrees(1 << 32));
+        for bit in 0..8 * log.len() {
+            let mut flipped = log.clone();
+            flipped[bit / 8] ^= 1 << (bit % 8);
+            assert!(!running(&flipped).agrees(good.note(7)), "bit {bit}");
+        }
+    }
+
+    #[test]
     fn every_bit_of_every_register_matters() {
         let mut seen = HashSet::from([state_hash(&sample())]);
         let mut expect_new = |change: &dyn Fn(&mut Registers)| {
@@ -219,6 +270,7 @@ mod tests {
         assert_eq!(hasher.finish(), PINNED_PAGE);
     }
 
+    const PINNED_RUNNING: u64 = 0x44a72c44;
     const PINNED_EMPTY: u64 = 0xc2f2_3f6c_6dd8_c24d;
     const PINNED_SAMPLE: u64 = 0xc9ad_7ac7_3e94_1322;
     const PINNED_PAGE: u64 = 0x3c99_78cc_b4bb_21a6;

@@ -37,8 +37,8 @@ pub use event::{
     Body, EVENT_HEADER_BYTES, End, EndReason, EventBuilder, EventFlags, EventHeader, EventKind, EventRef, Events, Full, Instruction,
     MemoryHash, MemoryWrite, Nondet, Ranges, RegisterValues, SIGINFO_BYTES, Signal, SignalAction, Syscall, Writes, check_events,
 };
-pub use format::{CHUNK_BYTES, ChunkKind, MAGIC, VERSION};
-pub use hash::{MemoryHasher, NotWholePages, PAGE_BYTES, RFLAGS_COMPARED, state_hash};
+pub use format::{CHUNK_BYTES, ChunkKind, FIRST_WITH_RUNNING_HASH, MAGIC, VERSION};
+pub use hash::{MemoryHasher, NotWholePages, PAGE_BYTES, RFLAGS_COMPARED, RunningHash, state_hash};
 pub use meta::{Area, CpuidLeaf, FileHead, MAX_META_BYTES, Mapping, MappingFlags, Metadata};
 #[cfg(feature = "std")]
 pub use reader::{Recording, StoredFile, quick_metadata};

@@ -120,6 +120,7 @@ pub struct Recording {
     optional: Vec<Chunk>,
     meta: Metadata,
     mappings: Vec<Mapping>,
+    version: u32,
 }
 
 impl Recording {
@@ -136,7 +137,8 @@ impl Recording {
     fn read(source: Source) -> Result<Self, Error> {
         let (chunks, optional): (Vec<_>, Vec<_>) =
             scan(&source)?.into_iter().partition(|chunk| ChunkKind::from_raw(chunk.header.kind).is_some());
-        let mut recording = Self { source, chunks, optional, meta: Metadata::default(), mappings: Vec::new() };
+        let version = Source::version_of(&source.file_header()?);
+        let mut recording = Self { source, chunks, optional, meta: Metadata::default(), mappings: Vec::new(), version };
         recording.meta = read_metadata(&recording.source, recording.section(ChunkKind::Meta))?;
         recording.mappings = recording.read_mappings()?;
         Ok(recording)
@@ -150,6 +152,11 @@ impl Recording {
     /// The file's length.
     pub fn len_bytes(&self) -> u64 {
         self.source.len
+    }
+
+    /// The version of the format that it was written in.
+    pub fn version(&self) -> u32 {
+        self.version
     }
 
     /// What the recording says of itself.

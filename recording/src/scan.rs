@@ -69,6 +69,11 @@ impl Source {
         }
     }
 
+    /// The version that a checked header names.
+    pub(crate) fn version_of(header: &[u8; FILE_HEADER_BYTES]) -> u32 {
+        u32::from_le_bytes([header[8], header[9], header[10], header[11]])
+    }
+
     /// Checks the header; gives it for the headers' checksum.
     pub(crate) fn file_header(&self) -> Result<[u8; FILE_HEADER_BYTES], Error> {
         let mut start = [0; MAGIC.len()];

@@ -3,7 +3,7 @@
 use std::fs::File;
 
 use memmap2::Mmap;
-use recording::{Body, EventKind, EventRef, Events, Recording, Time, api_name};
+use recording::{Body, End, EventKind, EventRef, Events, FIRST_WITH_RUNNING_HASH, Recording, RunningHash, Time, api_name};
 
 use crate::timeline::{Error, Event};
 
@@ -29,9 +29,21 @@ impl EventList {
         let mut entries: Vec<Entry> = Vec::new();
         let mut end = None;
         let mut last = Time { bbcount: 0, pc: 0 };
+        let mut running = RunningHash::new();
+        let is_chained = recording.version() >= FIRST_WITH_RUNNING_HASH;
         for (index, event) in Events::new(&log).enumerate() {
             let event = event.map_err(|error| bad(format!("event {index}: {error}")))?;
             event.check().map_err(|error| bad(format!("event {index}: {error}")))?;
+            if is_chained && !running.agrees(event.state_hash()) {
+                let (expected, found) = (event.state_hash() >> 32, running.note(0) >> 32);
+                return Err(bad(format!(
+                    "event {index}: running hash: expected {expected:#x}, found {found:#x}: it or an event before it is not as it was recorded"
+                )));
+            }
+            running.add(event.bytes());
+            if event.thread() != 0 {
+                return Err(bad(format!("event {index}: thread: expected 0, found {}", event.thread())));
+            }
             let time = event.time();
             if time < last {
                 return Err(bad(format!("event {index} at {time} stands behind one at {last}")));
@@ -40,7 +52,10 @@ impl EventList {
                 return Err(bad(format!("event {index} at {time} stands behind the end of history")));
             }
             match event.kind() {
-                Some(EventKind::End) => end = Some(time),
+                Some(EventKind::End) => {
+                    check_end(recording, &event).map_err(|what| bad(format!("event {index}: {what}")))?;
+                    end = Some(time);
+                }
                 // Notes between recorder and replay; nothing happened to the program.
                 Some(EventKind::SitesAdded | EventKind::MemoryHash) => {}
                 _ => entries.push(Entry { offset: event.offset(), time }),
@@ -82,6 +97,21 @@ impl EventList {
         let found = self.entries.get(index).and_then(|entry| self.reference(entry.offset));
         found.map_or_else(|| blank(self.end), |event| describe(&event))
     }
+}
+
+/// The end is told twice: by the last event, and by the metadata. They must agree.
+fn check_end(recording: &Recording, event: &EventRef<'_>) -> Result<(), String> {
+    let meta = recording.meta();
+    let Ok(Body::End(End { reason, status, message })) = event.body() else { return Ok(()) };
+    let shown = |reason: &str, status: i32, time: Time| format!("{reason} (status {status}) at {time}");
+    let (expected, found) = (shown(meta.end_reason.name(), meta.end_status, meta.end), shown(reason.name(), status, event.time()));
+    if expected != found {
+        return Err(format!("the end: expected {expected}, as META says, found {found}"));
+    }
+    if !message.is_empty() && message != meta.end_message {
+        return Err(format!("the end's message: expected {:?}, as META says, found {message:?}", meta.end_message));
+    }
+    Ok(())
 }
 
 fn blank(time: Time) -> Event {

@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use engine::arena;
 use nix::sys::memfd::{MFdFlags, memfd_create};
-use recording::{MappingFlags, Metadata, Recording};
+use recording::{FIRST_WITH_RUNNING_HASH, MappingFlags, Metadata, Recording};
 use replay_guest::plan::{self, NO_IMAGE, Plan};
 
 use crate::timeline::Error;
@@ -144,6 +144,7 @@ fn layout(recording: &Recording) -> Result<Plan, Error> {
     head.bbcount = 1;
     head.registers = meta.begin_registers;
     (head.brk_start, head.brk) = (meta.brk_start, meta.brk);
+    head.registers_mask = if recording.version() < FIRST_WITH_RUNNING_HASH { u64::MAX } else { u64::from(u32::MAX) };
     Ok(plan)
 }
 

@@ -3,7 +3,7 @@
 use core::sync::atomic::Ordering;
 
 use engine::{arena, sys, sys::raw};
-use recording::{Body, EventBuilder, EventHeader, Full};
+use recording::{Body, EventBuilder, EventHeader, Full, RunningHash};
 
 use super::control::control;
 
@@ -14,6 +14,8 @@ const RESERVE: u64 = 32 << 10;
 pub struct EventLog {
     used: u64,
     capacity: u64,
+    /// Of all events so far.
+    running: RunningHash,
     /// This process is not recorded: what it appends goes nowhere.
     muted: bool,
 }
@@ -27,7 +29,7 @@ impl EventLog {
         if got != arena::EVENT_LOG as i64 {
             return Err(got);
         }
-        Ok(Self { used: 0, capacity, muted: false })
+        Ok(Self { used: 0, capacity, running: RunningHash::new(), muted: false })
     }
 
     /// From here on this process, a child that borrows a recorded one's memory, is not recorded.
@@ -39,7 +41,7 @@ impl EventLog {
         self.muted
     }
 
-    /// Appends an event; `writes` adds its memory writes.
+    /// Appends an event; `writes` adds its memory writes. The header's state hash is that of the registers alone.
     pub fn append(
         &mut self,
         header: &EventHeader,
@@ -57,9 +59,12 @@ impl EventLog {
         let tail = unsafe {
             core::slice::from_raw_parts_mut((arena::EVENT_LOG + self.used) as *mut u8, (self.capacity - self.used - reserve) as usize)
         };
-        let mut builder = EventBuilder::begin(tail, header, body)?;
+        let header = EventHeader { state_hash: self.running.note(header.state_hash), ..*header };
+        let mut builder = EventBuilder::begin(tail, &header, body)?;
         writes(&mut builder)?;
-        self.used += builder.finish() as u64;
+        let length = builder.finish();
+        self.running.add(&tail[..length]);
+        self.used += length as u64;
         control().events_used.store(self.used, Ordering::Release);
         Ok(())
     }

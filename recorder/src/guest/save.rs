@@ -8,7 +8,7 @@ use engine::arena;
 use engine::sys::{self, raw};
 use recording::{
     Area, Body, EVENT_HEADER_BYTES, End, EndReason, EventBuilder, EventHeader, EventKind, FileHead, FileWriter, Mapping, MappingFlags,
-    Metadata, Sink, Time,
+    Metadata, RunningHash, Sink, Time,
 };
 
 use super::control::control;
@@ -140,7 +140,9 @@ pub fn has_end() -> bool {
 fn end_event() -> Vec<u8> {
     let control = control();
     let reason = EndReason::from_raw(control.end_reason).unwrap_or(EndReason::Saved);
-    let header = EventHeader::new(Time { bbcount: control.bbcount, pc: control.registers.rip }, 0);
+    let mut running = RunningHash::new();
+    event_bytes().filter_map(Result::ok).for_each(|event| running.add(event.bytes()));
+    let header = EventHeader::new(Time { bbcount: control.bbcount, pc: control.registers.rip }, running.note(0));
     let body = Body::End(End { reason, status: control.end_status, message: "" });
     let mut bytes = vec![0; EVENT_HEADER_BYTES + 64];
     let length = EventBuilder::begin(&mut bytes, &header, &body).map_or(0, EventBuilder::finish);

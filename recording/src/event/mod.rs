@@ -12,7 +12,7 @@
 //! 16   8  timestamp    time stamp counter; 0: not taken
 //! 24   8  bbcount  ┐   the event belongs to the instruction at pc and
 //! 32   8  pc       ┘   happens when that instruction executes
-//! 40   8  state hash   state_hash of the registers just before; 0: not taken
+//! 40   8  state hash   of the registers just before and of the events before, see RunningHash; 0: not taken
 //! 48      the kind's fixed part, see Body
 //!         memory writes up to the end of the event: (addr u64, len u64, bytes, padding to 8)…
 //! ```
@@ -89,7 +89,7 @@ impl core::ops::BitOr for EventFlags {
 pub struct EventHeader {
     /// The state just before the instruction to which the event belongs.
     pub time: Time,
-    /// [`state_hash`](crate::state_hash) of the registers at that time; 0 if they were not at hand.
+    /// Of the registers at that time and of the events before, see [`RunningHash`](crate::RunningHash); 0 if not taken.
     pub state_hash: u64,
     /// Time stamp counter when the event was recorded; 0 if it was not read.
     pub timestamp: u64,

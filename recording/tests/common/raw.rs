@@ -87,7 +87,7 @@ pub fn put(chunk: &Chunk, index: usize, file: &mut Vec<u8>) -> [u8; CHUNK_HEADER
 
 /// A file of these chunks and an end chunk that agrees with them.
 pub fn put_together(chunks: &[Chunk]) -> Vec<u8> {
-    let mut file = file_header(1);
+    let mut file = file_header(3);
     let mut headers = file.clone();
     for (index, chunk) in chunks.iter().enumerate() {
         headers.extend_from_slice(&put(chunk, index, &mut file));

@@ -29,6 +29,8 @@ pub struct Head {
     pub registers: Registers,
     pub brk_start: u64,
     pub brk: u64,
+    /// The part of an event's state hash that is the registers'.
+    pub registers_mask: u64,
     pub mappings: u64,
     pub regions: u64,
     pub sites: u64,
@@ -85,7 +87,16 @@ impl Plan {
         words.extend([head.magic, head.plan_bytes, head.events_bytes, head.controller_pid, head.bbcount]);
         words.extend(head.registers.gpr);
         words.extend([head.registers.rip, head.registers.rflags, head.registers.fs_base, head.registers.gs_base]);
-        words.extend([head.brk_start, head.brk, head.mappings, head.regions, head.sites, head.xsave_offset, head.xsave_bytes]);
+        words.extend([
+            head.brk_start,
+            head.brk,
+            head.registers_mask,
+            head.mappings,
+            head.regions,
+            head.sites,
+            head.xsave_offset,
+            head.xsave_bytes,
+        ]);
         for m in &self.mappings {
             words.extend([m.start, m.end, m.prot, m.flags, m.file_offset, m.image, m.origin]);
         }

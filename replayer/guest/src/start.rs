@@ -173,6 +173,7 @@ extern "C" fn setup() -> ! {
         slot: unsafe { slot(0) },
         controller: head.controller_pid as i32,
         log,
+        registers_mask: head.registers_mask,
         vm: Vm { space, taken: plan.regions().iter().map(|&[base, size]| (base, size)).collect() },
         accesses: Accesses::default(),
         fs_base: head.registers.fs_base,
