@@ -289,6 +289,12 @@ impl Timeline for Replay {
 }
 
 impl Replay {
+    /// The signal that ended the recorded process, if one did.
+    pub fn fatal_signal(&self) -> Option<i32> {
+        let meta = self.metadata();
+        (meta.end_reason == EndReason::Signalled).then_some(meta.end_status)
+    }
+
     /// How the recorded process ended, in words.
     pub fn ending(&self) -> String {
         let meta = self.metadata();

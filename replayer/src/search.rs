@@ -195,7 +195,7 @@ impl Replay {
                 None => StopReason::Arrived,
             },
             Reason::Cancelled => StopReason::Cancelled,
-            _ => StopReason::End,
+            _ => self.fatal_signal().map_or(StopReason::End, StopReason::Signal),
         };
         Ok(self.stop(reason))
     }

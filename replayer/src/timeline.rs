@@ -11,7 +11,7 @@
 //! T4. [`Timeline::step`] forwards executes one instruction (a repeated string instruction is one; a system call is one, event included);
 //!     backwards it goes to the time from which a step forwards leads here. At the end or begin it does not move and says so.
 //! T5. [`Timeline::resume`] forwards moves at least one instruction, then stops at the first time whose pc has a breakpoint, or just
-//!     *after* an instruction that touched a watchpoint, or at the end. Backwards it stops at the latest earlier time whose pc has a
+//!     *after* an instruction that touched a watchpoint, or at the end (with the signal, if one ended the program). Backwards it stops at the latest earlier time whose pc has a
 //!     breakpoint, or at the latest earlier time just *before* an instruction that touched a watchpoint, or at begin. A `Write`
 //!     watchpoint is touched only where the bytes watched change.
 //! T6. A cancelled search leaves the timeline at some time that it passed and reports [`StopReason::Cancelled`].
@@ -58,7 +58,7 @@ pub enum StopReason {
     Arrived,
     Breakpoint,
     Watchpoint(Watchpoint),
-    /// The guest received this signal here (reported only where it ended the recording or a handler is about to run).
+    /// The end, where this signal ended the program: reported by the resume forwards that comes there, once.
     Signal(i32),
     Begin,
     End,

@@ -147,6 +147,18 @@ fn t5_breakpoints_stop_both_ways() {
 }
 
 #[test]
+fn t5_a_fatal_signal_is_reported_once_at_the_end() {
+    let Opened { mut replay, made, .. } = opened_with(Flaw::Killed);
+    assert_eq!(replay.verify(|_| {}).unwrap().end, made.end);
+    let none = Points::default();
+    assert_eq!(resume(&mut replay, Direction::Forward, &none), Stop { time: made.end, reason: StopReason::Signal(6) });
+    assert_eq!(resume(&mut replay, Direction::Forward, &none), Stop { time: made.end, reason: StopReason::End });
+    resume(&mut replay, Direction::Backward, &breakpoint(made.places.copy));
+    assert_eq!(resume(&mut replay, Direction::Forward, &none).reason, StopReason::Signal(6));
+    assert_eq!(replay.seek(made.end.bbcount, None).unwrap().reason, StopReason::Arrived);
+}
+
+#[test]
 fn t5_write_watchpoints_stop_after_a_change_and_before_it_backwards() {
     let Opened { mut replay, made, .. } = opened();
     let p = made.places;

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use recording::{
     Body, End, EndReason, EventBuilder, EventHeader, FileWriter, Instruction, Mapping, MappingFlags, MemoryHash, MemoryHasher, Metadata,
-    Nondet, PAGE_BYTES, Ranges, RegisterValues, Registers, Signal, SignalAction, Syscall, Time,
+    Nondet, PAGE_BYTES, Ranges, RegisterValues, Registers, RunningHash, Signal, SignalAction, Syscall, Time,
 };
 
 pub const CODE: u64 = 0x40_0000;
@@ -75,13 +75,14 @@ impl Assembler {
 #[derive(Default)]
 pub struct Log {
     pub bytes: Vec<u8>,
+    running: RunningHash,
 }
 
 impl Log {
     pub fn add(&mut self, bbcount: u64, pc: u64, body: &Body<'_>, writes: &[(u64, &[u8])], ranges: &[(u64, u64)]) {
         let start = self.bytes.len();
         self.bytes.resize(start + 16384, 0);
-        let header = EventHeader::new(Time { bbcount, pc }, 0);
+        let header = EventHeader::new(Time { bbcount, pc }, self.running.note(0));
         let mut builder = EventBuilder::begin(&mut self.bytes[start..], &header, body).unwrap();
         for (address, bytes) in writes {
             builder.push_write(*address, bytes).unwrap();
@@ -91,6 +92,7 @@ impl Log {
         }
         let length = builder.finish();
         self.bytes.truncate(start + length);
+        self.running.add(&self.bytes[start..]);
     }
 
     pub fn syscall(&mut self, bbcount: u64, pc: u64, number: u32, args: [u64; 6], result: i64, writes: &[(u64, &[u8])]) {
@@ -136,9 +138,15 @@ pub enum Flaw {
     WrongTime,
     /// Nothing, but the loop runs [`LONG`] times.
     Long,
+    /// Nothing, but a signal ends the program instead of its exit.
+    Killed,
 }
 
 impl Flaw {
+    const fn ending(self) -> (EndReason, i32) {
+        if matches!(self, Flaw::Killed) { (EndReason::Signalled, 6) } else { (EndReason::Exited, 0) }
+    }
+
     const fn loops(self) -> u64 {
         if matches!(self, Flaw::Long) { LONG } else { LOOPS }
     }
@@ -221,12 +229,18 @@ pub fn make(path: &Path, flaw: Flaw) -> Made {
     hasher.add_page(DATA, &final_data());
     let hash = if flaw == Flaw::WrongHash { 1 } else { hasher.finish() };
     log.add(bb, places.exit, &Body::MemoryHash(MemoryHash { hash, pages: 1, ranges: Ranges::default() }), &[], &[(DATA, 4096)]);
-    log.add(bb, places.exit, &Body::End(End { reason: EndReason::Exited, status: 0, message: "" }), &[], &[]);
+    let (reason, status) = flaw.ending();
+    if reason == EndReason::Signalled {
+        let registers = Registers { rip: places.exit, ..Registers::default() };
+        let body = Signal { number: status as u32, action: SignalAction::Terminate, siginfo: &[0; 128], registers };
+        log.add(bb, places.exit, &Body::Signal(body), &[], &[]);
+    }
+    log.add(bb, places.exit, &Body::End(End { reason, status, message: "" }), &[], &[]);
     places.end_bbcount = bb;
 
     let begin = Time { bbcount: 1, pc: CODE };
     let end = Time { bbcount: bb, pc: places.exit };
-    write(path, &asm.bytes, &log.bytes, &places, end);
+    write(path, &asm.bytes, &log.bytes, &places, end, flaw);
     Made { places, begin, end }
 }
 
@@ -262,7 +276,7 @@ fn final_data() -> [u8; PAGE_BYTES] {
     page
 }
 
-fn write(path: &Path, code: &[u8], log: &[u8], places: &Places, end: Time) {
+fn write(path: &Path, code: &[u8], log: &[u8], places: &Places, end: Time, flaw: Flaw) {
     let mut registers = Registers { rip: CODE, rflags: 0x202, ..Registers::default() };
     registers.gpr[4] = STACK_TOP;
     let mut xsave = vec![0u8; 576];
@@ -276,7 +290,8 @@ fn write(path: &Path, code: &[u8], log: &[u8], places: &Places, end: Time) {
         begin_registers: registers,
         xsave,
         xcr0: 7,
-        end_reason: EndReason::Exited,
+        end_reason: flaw.ending().0,
+        end_status: flaw.ending().1,
         ..Metadata::default()
     };
     let mut writer = FileWriter::new(Vec::new()).unwrap();

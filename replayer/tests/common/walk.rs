@@ -126,7 +126,7 @@ impl Walker {
         assert!(if forward { stop.time >= before } else { stop.time <= before });
         match stop.reason {
             StopReason::Breakpoint => assert!(points.breakpoints.contains(&stop.time.pc) && stop.time != before),
-            StopReason::End => assert_eq!(stop.time, self.replay.end()),
+            StopReason::End | StopReason::Signal(_) => assert_eq!(stop.time, self.replay.end()),
             StopReason::Begin => assert_eq!(stop.time, self.replay.begin()),
             StopReason::Watchpoint(watch) => self.check_watch(forward, watch, stop.time),
             other => panic!("{other:?}"),
