@@ -80,6 +80,9 @@ impl Logged {
     }
 }
 
+/// Bytes of the widest access that is taken for one of a number.
+const NUMBER: u32 = 8;
+
 /// The write that must have happened before the last of these accesses though nobody logged it: that one saw bytes which none of the
 /// others left. Nothing is concluded where accesses that may matter are not among them.
 fn unlogged(rows: &[Row], whole: bool) -> Option<Access> {
@@ -103,8 +106,9 @@ fn unlogged(rows: &[Row], whole: bool) -> Option<Access> {
     };
     let mut missed = (read.offset..).zip(&read.seen).filter(|(offset, seen)| unexplained(**seen, *offset)).map(|(offset, _)| offset);
     let first = missed.next()?;
-    let length = missed.last().unwrap_or(first) - first + 1;
-    let skip = first - read.offset;
+    // Of a number, the bytes that stayed as they were may have been written as well.
+    let (first, end) = if read.len <= NUMBER { (read.offset, read.end()) } else { (first, missed.last().unwrap_or(first) + 1) };
+    let (skip, length) = (first - read.offset, end - first);
     let value = read.seen.iter().skip(usize::try_from(skip).ok()?).take(usize::try_from(length).ok()?).copied().collect();
     Some(Access {
         recording: None,
