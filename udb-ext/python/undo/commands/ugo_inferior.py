@@ -26,7 +26,8 @@ N is a number from `uinfo inferiors`. The recording is opened when first visited
                 session.visit(origin)
                 raise
         session.debugger.say("")
-        session.show(short=True)
+        # Without a time one comes to where the process was left, and is to see where that is.
+        session.show(short=bool(time.strip()))
 
     def complete(self, session, text):
         return [str(number) for number in sorted(session.places) if str(number).startswith(text)]
