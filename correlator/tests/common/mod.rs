@@ -1,5 +1,5 @@
 //! Random histories written by the real writer, of which the test knows what the log may not: the order in which memory was touched.
-#![allow(dead_code)]
+#![allow(dead_code, unused_imports)]
 mod naive;
 
 use correlator::{Correlator, Kind, ObjectIndex, Record, RecordingIndex, Time};

@@ -1,0 +1,117 @@
+//! The logs of real programs: questions are answered as a look at every access answers them, and program counters have names.
+
+#[path = "../../correlator/tests/common/naive.rs"]
+mod naive;
+
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+
+use correlator::{BlameQuery, Correlator, Moment, Record, RecordOrder, Target, Time, order};
+use naive::{all, naive_blame};
+use serde_json::Value;
+use tests::example::Example;
+use tests::run::run;
+use tests::{Ended, stage};
+
+struct Random(u64);
+
+impl Random {
+    fn below(&mut self, end: usize) -> usize {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        (self.0 % end.max(1) as u64) as usize
+    }
+}
+
+/// Questions about accesses that there are: by who made them, around their time, at their place or beside it.
+fn check(log: &Path, questions: usize) {
+    let correlator = Correlator::open(log).unwrap();
+    let records = all(correlator.reader());
+    assert!(!records.is_empty());
+    let mut random = Random(88_172_645_463_325_252);
+    for _ in 0..questions {
+        let about = &records[random.below(records.len())];
+        let asker = &records[random.below(records.len())];
+        let (recording, time) = (asker.recording, asker.time);
+        let time = [None, Some(time), Some(Time { pc: time.pc + 1, ..time })][random.below(3)];
+        let offset = about.offset.saturating_sub(random.below(9) as u64);
+        let len = 1 + random.below(80) as u64;
+        let target = Target::Object { object: about.object, offset };
+        let query = BlameQuery::new(recording, time.map_or(Moment::End, Moment::At), target, len).limit(usize::MAX);
+        let rows = correlator.blame(&query).unwrap().rows;
+        let naive = naive_blame(&records, recording, time, about.object, offset, len);
+        for row in &rows {
+            assert!(naive.contains(&row.record), "{query:?}: {row:?} is no row");
+        }
+        for pair in rows.windows(2) {
+            assert_ne!(order(&pair[0].record, &pair[1].record), RecordOrder::After, "{query:?}");
+        }
+        // What values show to have come later may be left out, if it overlapped the last in time.
+        let last = rows.last().map(|row| &row.record);
+        let is_row = |record: &&Record| rows.iter().any(|row| row.record.position == record.position);
+        for missing in naive.iter().filter(|record| !is_row(record)) {
+            let overlapped = last.is_some_and(|last| order(missing, last) == RecordOrder::Concurrent);
+            assert!(overlapped, "{query:?}: {missing:?} is missing");
+        }
+        assert_eq!(last.map(|last| last.recording), naive.first().map(|_| recording), "{query:?}");
+    }
+}
+
+/// The log that the example left.
+fn log_of(example: &Example) -> PathBuf {
+    let [log] = &example.files(".shmem")[..] else { panic!("{:?}", example.files(".shmem")) };
+    log.clone()
+}
+
+#[test]
+fn a_pipeline_is_answered_as_a_scan_answers() {
+    let example = Example::build("shmem_producer_consumer");
+    example.run(&["100"]);
+    check(&log_of(&example), 1000);
+}
+
+#[test]
+fn contention_is_answered_as_a_scan_answers() {
+    let example = Example::build("shmem_stress");
+    assert_eq!(example.run(&["200"]).ended, Ended::Exit(0));
+    check(&log_of(&example), 300);
+}
+
+#[test]
+fn unrelated_processes_are_answered_as_a_scan_answers() {
+    let example = Example::build("shmem_unrelated");
+    let name = format!("correlated-{}", std::process::id());
+    std::thread::scope(|scope| {
+        scope.spawn(|| example.run(&["writer", &name]));
+        scope.spawn(|| example.run(&["reader", &name]));
+    });
+    check(&log_of(&example), 1000);
+}
+
+#[test]
+fn who_wrote_an_element_is_told_with_function_file_and_line() {
+    let example = Example::build("shmem_producer_consumer");
+    example.run(&["100"]);
+    let log = log_of(&example);
+    let ask = |arguments: &[&str]| -> Value {
+        let mut argv: Vec<OsString> = vec![stage::program("shmem-inspect").into(), log.clone().into(), "--json".into()];
+        argv.extend(arguments.iter().map(OsString::from));
+        let outcome = run(&argv, example.path(), b"").unwrap();
+        assert_eq!(outcome.ended, Ended::Exit(0), "{}", String::from_utf8_lossy(&outcome.stderr));
+        serde_json::from_slice(&outcome.stdout).unwrap()
+    };
+    let info = ask(&[]);
+    let address = info["mappings"][0]["address"].as_u64().unwrap() + 4;
+    let blame = ask(&["blame", &address.to_string(), "--writers"]);
+    let [write] = &blame["rows"].as_array().unwrap()[..] else { panic!("{blame}") };
+    let source = std::fs::read_to_string(Example::source("shmem_producer_consumer")).unwrap();
+    let line = 1 + source.lines().position(|line| line.contains("shmem_data_array[index] =")).unwrap();
+    assert_eq!(write["kind"], "write");
+    assert_eq!(write["function"], "producer_run");
+    assert_eq!(write["line"], line);
+    assert!(write["file"].as_str().unwrap().ends_with("shmem_producer_consumer.c"));
+    let producer =
+        info["recordings"].as_array().unwrap().iter().find(|found| found["path"].as_str().is_some_and(|path| path.contains("producer")));
+    assert_eq!(write["pid"], producer.unwrap()["pid"]);
+}
