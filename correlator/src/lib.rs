@@ -33,6 +33,6 @@ pub use queries::Filter;
 pub use record::{LineSpan, Record, RecordOrder, order};
 pub use recording::Time;
 pub use scan::{HotLine, Race, Share, Unrecorded};
-pub use shmem_log::{Kind, ObjectIndex, Position, RecordingIndex};
+pub use shmem_log::{Kind, ObjectIndex, Position, Reader, RecordingIndex};
 pub use status::SharedStatus;
 pub use symbols::{Place, Symbols};

@@ -104,10 +104,10 @@ impl<'a> Stream<'a> {
     pub fn seek_time(&mut self, source: &Source, time: Time) -> Result<(), Error> {
         self.seek(|list| {
             list.partition(source, 0..list.len, |block, record| {
-                if block.bb_base > time.bbcount {
+                if block.bb_first > time.bbcount {
                     return Ok(false);
                 }
-                if block.bb_end < time.bbcount {
+                if block.bb_last < time.bbcount {
                     return Ok(true);
                 }
                 Ok(record()?.is_none_or(|record| record.time < time))

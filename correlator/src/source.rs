@@ -26,8 +26,9 @@ pub(crate) struct Block {
     pub records: u32,
     pub recording: u16,
     pub bb_base: u64,
-    /// No record in it has a higher bbcount: what the recording's next block starts from.
-    pub bb_end: u64,
+    /// The lowest and the highest bbcount of its records.
+    pub bb_first: u64,
+    pub bb_last: u64,
     pub tsc_first: u64,
     pub tsc_last: u64,
     /// Slots up to which `tsc_last` counts.

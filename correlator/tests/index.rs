@@ -146,3 +146,24 @@ fn whoever_is_logged_explains_all_values() {
         assert_eq!(order(&race.first, &race.second), RecordOrder::Concurrent);
     }
 }
+
+#[test]
+fn times_are_found_among_many_blocks() {
+    let mut history = History::new(3, 1 << 20);
+    history.run(&steps(12_000));
+    history.finish();
+    let correlator = history.open();
+    let records = all(correlator.reader());
+    assert!(correlator.reader().blocks().len() > 12, "each recording has several");
+    let object = history.objects[0];
+    for about in records.iter().step_by(31) {
+        for len in [4, 64] {
+            let target = Target::Object { object, offset: 0 };
+            let query = BlameQuery::new(about.recording, Moment::At(about.time), target, len).limit(1);
+            let found = correlator.blame(&query).unwrap().rows.pop().map(|row| row.record.position);
+            let before =
+                |record: &&Record| record.recording == about.recording && record.overlaps(object, 0, len) && record.time < about.time;
+            assert_eq!(found, records.iter().filter(before).map(|record| record.position).max(), "{query:?}");
+        }
+    }
+}

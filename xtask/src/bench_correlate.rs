@@ -1,5 +1,5 @@
-//! `cargo xtask bench correlate [--json] [--accesses N] [--processes P] [--dir DIR]`: building the log's index and asking it. The
-//! measuring is done by a program of `correlator` itself, built with optimisation.
+//! `cargo xtask bench correlate [--json] [--accesses N] [--processes P] [--dir DIR]`: building the log's index and asking it, beside a radix
+//! sort and a database. The measuring is done by a program of `correlator` itself, built with optimisation.
 use anyhow::{Context, Result, ensure};
 use std::process::Command;
 

@@ -136,7 +136,6 @@ pub(super) fn build(source: &Source, infos: &[BlockInfo], progress: &(dyn Fn(u64
         segment.marks.extend(&part.marks);
         segment.skipped.add(&part.skipped);
     }
-    segment.bound_blocks();
     // Giving the memory back takes time as well.
     parts.into_par_iter().for_each(drop);
     Ok(segment)
@@ -167,7 +166,8 @@ fn scan(source: &Source, infos: &[BlockInfo], first: usize, done: &AtomicU64, pr
             records: info.records,
             recording: info.recording.get() as u16,
             bb_base: word(&header, BLK_BB_BASE as usize),
-            bb_end: u64::MAX,
+            bb_first: u64::MAX,
+            bb_last: 0,
             tsc_first: info.tsc_first,
             tsc_last: info.tsc_last.unwrap_or(0),
             slots: used.min(SLOTS_PER_BLOCK as u32),
@@ -192,10 +192,17 @@ fn scan(source: &Source, infos: &[BlockInfo], first: usize, done: &AtomicU64, pr
 
 fn scan_block(source: &Source, info: &BlockInfo, number: u32, bytes: &[u8], used: u32, part: &mut Part, numbers: &mut Numbers) {
     let mut bad = 0;
+    let Some(block) = part.blocks.last().copied() else { return };
+    let (mut base, mut bb_first, mut bb_last) = (block.bb_base, block.bb_first, block.bb_last);
     let each = |raw: Raw| {
         if raw.shape() == SHAPE_MARK {
             part.marks.push(Mark { slot: raw.slot, tsc: raw.word1, bb_base: raw.word2 });
-        } else if add(source, info, number, bytes, &raw, part, numbers).is_none() {
+            base = raw.word2;
+            return;
+        }
+        let bbcount = base.wrapping_add(raw.delta());
+        (bb_first, bb_last) = (bb_first.min(bbcount), bb_last.max(bbcount));
+        if add(source, info, number, bytes, &raw, part, numbers).is_none() {
             bad += 1;
             if part.skipped.first.is_none() {
                 part.skipped.first = Some(format!("slot {} of block {}: no record that a writer wrote", raw.slot, info.ticket));
@@ -203,6 +210,9 @@ fn scan_block(source: &Source, info: &BlockInfo, number: u32, bytes: &[u8], used
         }
     };
     let walked = walk(bytes, info.released.then_some(used), info.records, each);
+    if let Some(block) = part.blocks.last_mut() {
+        (block.bb_first, block.bb_last) = (bb_first, bb_last);
+    }
     part.skipped.records += bad;
     if let Err(slot) = walked {
         part.skipped.blocks += 1;

@@ -1,9 +1,9 @@
 //! The index's file, beside the log: `NAME.shmem.index`.
 //!
 //! ```text
-//!    0 8  magic "SHMIDX02"      8 8  bytes of the tables      16 8  xxh3 of the tables
+//!    0 8  magic "SHMIDX03"      8 8  bytes of the tables      16 8  xxh3 of the tables
 //!   24 …  tables: log's UUID 16 · log's size 8 · segments 8 · per segment
-//!           blocks (48 each) · marks (24) · skipped 16
+//!           blocks (64 each) · marks (24) · skipped 16
 //!           and for each of its 8 columns: offset behind the tables 8 · cells 8 · xxh3 of each chunk 8
 //!     …   the columns
 //! ```
@@ -25,7 +25,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use xxhash_rust::xxh3::xxh3_64;
 
-const MAGIC: [u8; 8] = *b"SHMIDX02";
+const MAGIC: [u8; 8] = *b"SHMIDX03";
 const HEAD_BYTES: u64 = 24;
 
 /// Where the index of a log lies.
@@ -91,6 +91,8 @@ fn put_tables(segment: &Segment, out: &mut Vec<u8>, offset: &mut u64) {
     for block in &segment.blocks {
         block.ticket.put(out);
         block.bb_base.put(out);
+        block.bb_first.put(out);
+        block.bb_last.put(out);
         block.tsc_first.put(out);
         block.tsc_last.put(out);
         block.records.put(out);
@@ -188,21 +190,22 @@ impl<'a> Input<'a> {
         let block = |bytes: &[u8]| Block {
             ticket: u64::get(&bytes[..8]),
             bb_base: u64::get(&bytes[8..16]),
-            bb_end: u64::MAX,
-            tsc_first: u64::get(&bytes[16..24]),
-            tsc_last: u64::get(&bytes[24..32]),
-            records: u32::get(&bytes[32..36]),
-            slots: u32::get(&bytes[36..40]),
-            first_mark: u32::get(&bytes[40..44]),
-            recording: u32::get(&bytes[44..48]) as u16,
+            bb_first: u64::get(&bytes[16..24]),
+            bb_last: u64::get(&bytes[24..32]),
+            tsc_first: u64::get(&bytes[32..40]),
+            tsc_last: u64::get(&bytes[40..48]),
+            records: u32::get(&bytes[48..52]),
+            slots: u32::get(&bytes[52..56]),
+            first_mark: u32::get(&bytes[56..60]),
+            recording: u32::get(&bytes[60..64]) as u16,
         };
         let mark =
             |bytes: &[u8]| Mark { tsc: u64::get(&bytes[..8]), bb_base: u64::get(&bytes[8..16]), slot: u64::get(&bytes[16..24]) as u32 };
         let count = self.count()?;
-        let blocks: Vec<Block> = self.take(count.checked_mul(48)?)?.chunks_exact(48).map(block).collect();
+        let blocks: Vec<Block> = self.take(count.checked_mul(64)?)?.chunks_exact(64).map(block).collect();
         let count = self.count()?;
         let marks: Vec<Mark> = self.take(count.checked_mul(24)?)?.chunks_exact(24).map(mark).collect();
-        let mut segment = Segment {
+        Some(Segment {
             blocks,
             marks,
             complete: true,
@@ -215,9 +218,7 @@ impl<'a> Input<'a> {
             start: self.column()?,
             near: self.column()?,
             far: self.column()?,
-        };
-        segment.bound_blocks();
-        Some(segment)
+        })
     }
 
     fn column<T: Cell>(&mut self) -> Option<Column<T>> {

@@ -4,7 +4,6 @@ use super::column::Column;
 use crate::error::Error;
 use crate::record::Record;
 use crate::source::{Block, Mark, PAGE_SLOTS, Source};
-use rustc_hash::FxHashMap;
 use shmem_log::layout::SLOTS_PER_BLOCK;
 use shmem_log::{ObjectIndex, RecordingIndex};
 
@@ -59,14 +58,6 @@ pub(crate) struct ListRef<'a> {
 }
 
 impl Segment {
-    /// Fills in of each block where the next one of its recording starts.
-    pub fn bound_blocks(&mut self) {
-        let mut next: FxHashMap<u16, u64> = FxHashMap::default();
-        for block in self.blocks.iter_mut().rev() {
-            block.bb_end = next.insert(block.recording, block.bb_base).unwrap_or(u64::MAX);
-        }
-    }
-
     /// Entries.
     pub fn len(&self) -> usize {
         self.place.len()
@@ -74,7 +65,7 @@ impl Segment {
 
     pub fn size_bytes(&self) -> u64 {
         let lists = self.keys.len() * (8 + 2 + 4) + 4;
-        let blocks = self.blocks.len() * 48 + self.marks.len() * 24;
+        let blocks = self.blocks.len() * 64 + self.marks.len() * 24;
         (lists + blocks + self.place.len() * 6 + self.start.len() * 8 + (self.near.len() + self.far.len()) * 2) as u64
     }
 
