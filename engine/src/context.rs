@@ -28,6 +28,15 @@ pub struct Context {
     pub spill: [u64; 2],
     /// The address that an instrumented access uses instead of the guest's.
     pub access_address: u64,
+    /// What an inline access keeps of the guest's: registers by number, the flags as `save_flags` leaves them; rax and the flags behind
+    /// the instruction; what was in memory before it.
+    pub saved: [u64; 16],
+    pub saved_flags: u64,
+    pub result_rax: u64,
+    pub result_flags: u64,
+    pub old_value: u64,
+    /// The bbcount if all counters were zero.
+    pub count_total: i64,
     /// Countdown of control transfers; a decrement that makes one negative leads to an exit.
     pub counters: [i64; COUNTERS],
     /// What each counter was last set to.
@@ -55,6 +64,15 @@ pub mod offset {
     pub const SPILL_RCX: u32 = offset_of!(Context, spill) as u32;
     pub const SPILL_RAX: u32 = offset_of!(Context, spill) as u32 + 8;
     pub const ACCESS_ADDRESS: u32 = offset_of!(Context, access_address) as u32;
+    pub const fn saved(register: usize) -> u32 {
+        (offset_of!(Context, saved) + 8 * register) as u32
+    }
+    pub const SAVED_FLAGS: u32 = offset_of!(Context, saved_flags) as u32;
+    pub const RESULT_RAX: u32 = offset_of!(Context, result_rax) as u32;
+    pub const RESULT_FLAGS: u32 = offset_of!(Context, result_flags) as u32;
+    pub const OLD_VALUE: u32 = offset_of!(Context, old_value) as u32;
+    pub const COUNT_TOTAL: u32 = offset_of!(Context, count_total) as u32;
+    pub const ATTENTION: u32 = offset_of!(Context, attention) as u32;
     pub const fn counter(index: usize) -> u32 {
         (offset_of!(Context, counters) + 8 * index) as u32
     }

@@ -28,6 +28,12 @@ pub fn deal(context: &mut Context, base: &mut u64, budget: u64) {
     let each = (budget / COUNTERS as u64) as i64;
     context.counters = [each; COUNTERS];
     context.dealt = context.counters;
+    set_total(context, *base);
+}
+
+/// Tells emitted code what the count is from now on. (After [`exhaust`] it is told to ask.)
+pub fn set_total(context: &mut Context, base: u64) {
+    context.count_total = (base as i64).wrapping_add(context.dealt.iter().sum());
 }
 
 /// Transfers settled, plus one.

@@ -152,6 +152,7 @@ impl<H: Host> Engine<H> {
         context.exit = u64::from(gate::EXIT_RESUME);
         count::deal(context, &mut 0, count::UNLIMITED);
         engine.base = 1;
+        count::set_total(engine.context(), 1);
         engine
     }
 
@@ -182,6 +183,7 @@ impl<H: Host> Engine<H> {
     pub fn restart_count_behind_call(&mut self) {
         count::deal(self.context(), &mut 0, count::UNLIMITED);
         self.base = 0;
+        count::set_total(self.context(), 0);
     }
 
     /// Runs the guest from the context's registers; comes back never.

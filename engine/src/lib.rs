@@ -17,6 +17,7 @@ mod copy;
 mod count;
 mod dispatch;
 mod emit;
+mod encode;
 mod fault;
 #[cfg(test)]
 mod filetests;
@@ -27,6 +28,7 @@ mod guard;
 pub mod heap;
 mod host;
 mod indirect;
+pub mod inline;
 pub mod lanes;
 mod memory;
 mod site;

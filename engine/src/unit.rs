@@ -22,6 +22,13 @@ pub enum Spill {
     None,
     /// This register lies in `spill[0]`.
     One(u8),
+    /// An inline access is under way. The registers in the set (by number) lie in `saved`, the flags in `saved_flags` if so said. With
+    /// `undo`: bytes of the known copy, whose address is in the register, that `old_value` puts back.
+    Inline {
+        set: u16,
+        flags: bool,
+        undo: Option<(u8, u8)>,
+    },
     /// rcx and rax lie in `spill[0]` and `spill[1]`.
     RcxRax,
 }
@@ -80,6 +87,10 @@ pub enum ExitKind {
         site: u32,
         next: u64,
         body: u64,
+    },
+    /// An inline access has happened, but its record does not fit the log.
+    SharedDropped {
+        next: u64,
     },
     /// xsave or a variant, or xgetbv.
     VectorState {

@@ -1,0 +1,515 @@
+//! Accesses to shared memory without leaving translated code.
+//!
+//! ```text
+//!   save registers and flags · address · window: real, known · line · slot · bbcount · clock
+//!   read:    start · real → v · end ── v = known? ── record ── restore · instruction on the known copy
+//!   write:   start ── instruction on the known copy ── known → real · end ── record ── restore
+//!   change:  start · real → old ── old = known? ── instruction on the known copy ── new → real (locked: only if still old) · end ── record
+//! ```
+//!
+//! Wherever the answer is no, and where an address is in no window, the guest's registers and flags are put back as they were before the
+//! instruction, and the host is asked as at any shared site. What an append consists of is written down in the log's format
+//! (`docs/shmem-format.md`, "Emitting an append").
+//!
+//! I1. From the first register that is overwritten to the last that is restored every host instruction that may fault has a row that
+//! leads back to the state before the instruction.
+//! I2. The instruction itself runs with all registers it uses, and with the flags if it uses them.
+//! I3. The record of a read is complete before its value is consumed, and it is the known copy that is consumed: what the log says, what
+//! the instruction gets and what replay will show are one value.
+
+use iced_x86::{Code, Instruction, OpAccess, Register};
+
+use super::{SiteMode, Translator, operand, through};
+use crate::context::{COUNTERS, offset, reg};
+use crate::emit::{Branch, cond};
+use crate::encode::{Op, Place, Shift};
+use crate::flags::STATUS;
+use crate::inline::{InlineSite, LogWords, window};
+use crate::site::{Form, Kind, Site};
+use crate::trace::Insn;
+use crate::unit::{ExitKind, Spill};
+use crate::arena;
+
+/// More in one unit ask the host each time: it has to stay below its size limit.
+const SITES_MAX: usize = 16;
+/// Not rax, which holds flags, and not the stack pointer; low ones first, so that ah…bh stay encodable.
+const CANDIDATES: [usize; 14] = [reg::RCX, reg::RDX, reg::RBX, reg::RSI, reg::RDI, reg::RBP, 8, 9, 10, 11, 12, 13, 14, 15];
+const LINE_MASK: u32 = 63;
+const CONDITION_ABOVE: u8 = 0x7;
+const CONDITION_NOT_EQUAL: u8 = 0x5;
+const CONDITION_EQUAL: u8 = 0x4;
+
+/// Registers that the sequence uses; the instruction uses none of them.
+#[derive(Clone, Copy)]
+struct Scratch {
+    /// The guest's address, then that of the known copy: what the instruction's operand becomes.
+    operand: usize,
+    /// The window, then the value.
+    value: usize,
+    slot: usize,
+    commit: usize,
+    clock: usize,
+    real: usize,
+    start: usize,
+}
+
+/// What the instruction does to registers and flags.
+#[derive(Clone, Copy)]
+struct Uses {
+    read: u16,
+    written: u16,
+    flags_read: bool,
+    flags_written: bool,
+}
+
+/// What lies out of the straight way: the exit to the host.
+pub(super) struct ColdSite {
+    branches: Vec<Branch>,
+    insn: Insn,
+    site: Site,
+    number: u32,
+    saved: u16,
+    counted: i32,
+    settled: i32,
+    next: u64,
+}
+
+use alloc::vec::Vec;
+
+fn gs(address: u64) -> Place {
+    Place::Gs(address.wrapping_sub(arena::CONTEXT) as u32)
+}
+
+fn in_reach(address: u64) -> bool {
+    address.wrapping_sub(arena::CONTEXT) < 1 << 31
+}
+
+const RAX: u16 = 1 << reg::RAX;
+
+impl Translator<'_> {
+    /// Emits the whole access if there is a rule for it.
+    pub(super) fn inline_site(&mut self, insn: &Insn, site: &Site, number: u32) -> bool {
+        let SiteMode::Redirect { inline, .. } = &self.style.sites else { return false };
+        let fits = site.form == Form::Explicit
+            && !site.masked
+            && !site.bit_offset
+            && [1, 2, 4, 8].contains(&site.size)
+            && insn.instruction.segment_prefix() == Register::None
+            && self.cold_sites.len() < SITES_MAX;
+        if !fits {
+            return false;
+        }
+        let Some(words) = inline(site).filter(|words| in_reach(words.cell)) else { return false };
+        let uses = self.uses(&insn.instruction);
+        let Some(scratch) = scratch(&uses) else { return false };
+        Sequence { t: self, insn, site, words, uses, s: scratch, saved: 0, branches: Vec::new() }.emit(number);
+        true
+    }
+
+    fn uses(&mut self, instruction: &Instruction) -> Uses {
+        let mut uses = Uses {
+            read: 0,
+            written: 0,
+            flags_read: instruction.rflags_read() & STATUS != 0,
+            flags_written: instruction.rflags_modified() & STATUS != 0,
+        };
+        for used in self.factory.info(instruction).used_registers() {
+            let full = used.register().full_register();
+            if !full.is_gpr64() {
+                continue;
+            }
+            let bit = 1 << full.number();
+            match used.access() {
+                OpAccess::Read | OpAccess::CondRead => uses.read |= bit,
+                OpAccess::None | OpAccess::NoMemAccess => {}
+                // A narrow or conditional write leaves the rest, so it reads too.
+                _ => {
+                    uses.read |= bit;
+                    uses.written |= bit;
+                }
+            }
+        }
+        uses
+    }
+
+    /// The exits to the host of all inline accesses.
+    pub(super) fn cold_sites(&mut self) {
+        for cold in core::mem::take(&mut self.cold_sites) {
+            let (counted, settled) = (self.counted, self.settled);
+            (self.counted, self.settled) = (cold.counted, cold.settled);
+            for &branch in &cold.branches {
+                self.asm.bind_here(branch);
+            }
+            self.row(cold.insn.pc(), Spill::Inline { set: cold.saved, flags: true, undo: None });
+            self.restore_saved_flags(offset::SAVED_FLAGS);
+            self.restore_saved(cold.saved);
+            self.row(cold.insn.pc(), Spill::None);
+            self.explicit_site(cold.number, &cold.insn, &cold.site);
+            let back = self.asm.jump();
+            self.asm.bind(back, cold.next);
+            (self.counted, self.settled) = (counted, settled);
+        }
+    }
+
+    fn restore_saved(&mut self, set: u16) {
+        for register in (0..16).filter(|register| set >> register & 1 != 0) {
+            self.asm.load(register, offset::saved(register));
+        }
+    }
+
+    /// rax is lost.
+    fn restore_saved_flags(&mut self, from: u32) {
+        self.asm.load(reg::RAX, from);
+        self.asm.restore_flags();
+    }
+}
+
+fn scratch(uses: &Uses) -> Option<Scratch> {
+    let mut free = CANDIDATES.into_iter().filter(|register| (uses.read | uses.written) >> register & 1 == 0);
+    Some(Scratch {
+        operand: free.next()?,
+        value: free.next()?,
+        slot: free.next()?,
+        commit: free.next()?,
+        clock: free.next()?,
+        real: free.next()?,
+        start: free.next()?,
+    })
+}
+
+struct Sequence<'t, 'a, 's> {
+    t: &'t mut Translator<'a>,
+    insn: &'s Insn,
+    site: &'s Site,
+    words: InlineSite,
+    uses: Uses,
+    s: Scratch,
+    /// Registers whose guest value lies in the context.
+    saved: u16,
+    branches: Vec<Branch>,
+}
+
+impl Sequence<'_, '_, '_> {
+    fn emit(mut self, number: u32) {
+        self.prepare();
+        self.clock();
+        match self.site.kind {
+            Kind::Read => self.read(),
+            Kind::Write => self.write(),
+            Kind::ReadWrite => self.change(),
+        }
+        let cold = ColdSite {
+            branches: self.branches,
+            insn: *self.insn,
+            site: *self.site,
+            number,
+            saved: self.saved,
+            counted: self.t.counted,
+            settled: self.t.settled,
+            next: self.t.asm.here(),
+        };
+        self.t.cold_sites.push(cold);
+    }
+
+    fn log(&self) -> LogWords {
+        self.words.log
+    }
+
+    fn save(&mut self, register: usize) {
+        if self.saved >> register & 1 == 0 {
+            self.saved |= 1 << register;
+            self.t.asm.store(offset::saved(register), register);
+        }
+    }
+
+    /// A row that leads back to the state before the instruction.
+    fn row(&mut self, undo: Option<(u8, u8)>) {
+        let (pc, set) = (self.insn.pc(), self.saved);
+        self.t.row(pc, Spill::Inline { set, flags: true, undo });
+    }
+
+    fn op(&mut self, op: Op, register: usize, place: Place) {
+        self.t.asm.op64(op, register, place);
+    }
+
+    /// Leaves for the host on this condition.
+    fn leave_if(&mut self, condition: u8) {
+        let branch = self.t.asm.jump_if(condition);
+        self.branches.push(branch);
+    }
+
+    /// Saves registers; the operand's address; is it in the window, within a line, is there room in the log, what is the bbcount.
+    fn prepare(&mut self) {
+        let (s, log, size) = (self.s, self.log(), self.site.size);
+        self.t.row(self.insn.pc(), Spill::None);
+        self.save(s.operand);
+        let instruction = &self.insn.instruction;
+        if instruction.is_ip_rel_memory_operand() {
+            self.t.asm.load_immediate(s.operand, instruction.ip_rel_memory_address());
+        } else if let Ok(lea) = Instruction::with2(Code::Lea_r64_m, register64(s.operand), operand(instruction)) {
+            self.t.reencode(&lea, false);
+        }
+        self.save(reg::RAX);
+        self.t.asm.save_flags();
+        self.t.asm.store(offset::SAVED_FLAGS, reg::RAX);
+        for register in [s.value, s.slot, s.commit, s.clock, s.real, s.start] {
+            self.save(register);
+        }
+        self.row(None);
+        self.op(Op::Load, s.value, gs(self.words.cell));
+        self.op(Op::Load, reg::RAX, Place::Register(s.operand));
+        self.op(Op::Sub, reg::RAX, Place::At(s.value, window::START));
+        self.op(Op::Compare, reg::RAX, Place::At(s.value, window::reach(size)));
+        self.leave_if(CONDITION_ABOVE);
+        if size > 1 {
+            self.t.asm.op(Op::Load, 4, reg::RAX, Place::Register(s.operand));
+            self.t.asm.mask(reg::RAX, LINE_MASK);
+            self.t.asm.compare_constant32(reg::RAX, LINE_MASK + 1 - size);
+            self.leave_if(CONDITION_ABOVE);
+        }
+        self.op(Op::Load, s.slot, gs(log.cursor));
+        self.op(Op::Compare, s.slot, gs(log.limit));
+        self.leave_if(CONDITION_ABOVE);
+        self.op(Op::Load, s.commit, Place::Gs(offset::COUNT_TOTAL));
+        for counter in 0..COUNTERS {
+            self.op(Op::Sub, s.commit, Place::Gs(offset::counter(counter)));
+        }
+        self.op(Op::Sub, s.commit, gs(log.base));
+        let unsettled = self.t.unsettled();
+        if unsettled != 0 {
+            self.op(Op::Address, s.commit, Place::At(s.commit, i32::from(unsettled)));
+        }
+        // A signal handler may have changed the counters half-way; it sets this word first or last, and always before it returns.
+        self.t.asm.compare_small(Place::Gs(offset::ATTENTION), 0);
+        self.leave_if(CONDITION_NOT_EQUAL);
+        self.op(Op::Load, reg::RAX, Place::Register(s.commit));
+        self.t.asm.shift(Shift::Right, reg::RAX, 32);
+        self.leave_if(CONDITION_NOT_EQUAL);
+        self.t.asm.shift(Shift::Left, s.commit, 32);
+        let shape = if self.site.kind == Kind::ReadWrite { log.double } else { 0 };
+        self.op(Op::Address, s.commit, Place::At(s.commit, (self.words.number | shape) as i32));
+    }
+
+    /// Marks the slot; the clock's address, those of the real and the known bytes.
+    fn clock(&mut self) {
+        let (s, log) = (self.s, self.log());
+        self.op(Op::Load, reg::RAX, Place::Register(s.operand));
+        self.op(Op::Add, reg::RAX, Place::At(s.value, window::PLACE));
+        self.op(Op::Store, reg::RAX, Place::At(s.slot, log.slot_place));
+        // h = (place >> 12) * hash >> shift; the clock is at h >> 2 << 12 | place & 0xfc0 | (h & 3) << 4.
+        self.op(Op::Load, s.clock, Place::Register(reg::RAX));
+        self.t.asm.shift(Shift::Right, s.clock, 12);
+        self.op(Op::Multiply, s.clock, Place::At(s.value, window::HASH));
+        self.t.asm.shift(Shift::Right, s.clock, log.clock_shift);
+        self.t.asm.mask(reg::RAX, 0xfc0);
+        self.op(Op::Load, s.start, Place::Register(s.clock));
+        self.t.asm.mask(s.start, 3);
+        self.t.asm.shift(Shift::Left, s.start, 4);
+        self.t.asm.shift(Shift::Right, s.clock, 2);
+        self.t.asm.shift(Shift::Left, s.clock, 12);
+        self.op(Op::Or, s.clock, Place::Register(s.start));
+        self.op(Op::Or, s.clock, Place::Register(reg::RAX));
+        self.op(Op::Add, s.clock, gs(log.clocks));
+        self.op(Op::Load, s.real, Place::At(s.value, window::ALIAS));
+        self.op(Op::Add, s.real, Place::Register(s.operand));
+        self.op(Op::Add, s.operand, Place::At(s.value, window::KNOWN));
+    }
+
+    /// start = what the tick made of the clock.
+    fn tick(&mut self) {
+        self.t.asm.set(self.s.start, 1);
+        self.op(Op::LockedExchangeAdd, self.s.start, Place::At(self.s.clock, 0));
+        self.op(Op::Address, self.s.start, Place::At(self.s.start, 1));
+    }
+
+    fn read(&mut self) {
+        let s = self.s;
+        self.op(Op::Load, s.start, Place::At(s.clock, 0));
+        self.op(Op::Compare, s.start, Place::At(s.clock, self.log().clock_open));
+        let closed = self.t.asm.jump_if(CONDITION_NOT_EQUAL);
+        self.tick();
+        self.t.asm.bind_here(closed);
+        self.t.asm.op(Op::Load, self.site.size, s.value, Place::At(s.real, 0));
+        // The end of the interval.
+        self.op(Op::Load, s.clock, Place::At(s.clock, 0));
+        self.t.asm.op(Op::Compare, self.site.size, s.value, Place::At(s.operand, 0));
+        self.leave_if(CONDITION_NOT_EQUAL);
+        let wide = self.interval(s.clock);
+        self.branches.extend(wide);
+        self.op(Op::Store, s.value, Place::At(s.slot, self.log().slot_value));
+        self.finish_record(1);
+        self.t.restore_saved_flags(offset::SAVED_FLAGS);
+        let rest = self.saved & !(1 << s.operand);
+        self.t.restore_saved(rest);
+        self.run(1 << s.operand, false);
+        self.t.row(self.insn.next(), Spill::Inline { set: 1 << s.operand, flags: false, undo: None });
+        self.t.restore_saved(1 << s.operand);
+    }
+
+    fn write(&mut self) {
+        let s = self.s;
+        self.tick();
+        // What a fault of the real store must put back.
+        self.t.asm.op(Op::Load, self.site.size, reg::RAX, Place::At(s.operand, 0));
+        self.t.asm.store(offset::OLD_VALUE, reg::RAX);
+        self.perform();
+        self.t.asm.op(Op::Load, self.site.size, s.value, Place::At(s.operand, 0));
+        self.t.asm.op(Op::Store, self.site.size, s.value, Place::At(s.real, 0));
+        self.last_tick();
+        let wide = self.interval(reg::RAX);
+        self.op(Op::Store, s.value, Place::At(s.slot, self.log().slot_value));
+        self.finish_record(1);
+        self.finish(wide);
+    }
+
+    fn change(&mut self) {
+        let (s, size) = (self.s, self.site.size);
+        self.tick();
+        if self.site.locked {
+            self.op(Op::Store, s.start, Place::At(s.clock, self.log().clock_open));
+        }
+        self.t.asm.op(Op::Load, size, reg::RAX, Place::At(s.real, 0));
+        self.t.asm.op(Op::Compare, size, reg::RAX, Place::At(s.operand, 0));
+        self.leave_if(CONDITION_NOT_EQUAL);
+        self.t.asm.store(offset::OLD_VALUE, reg::RAX);
+        self.perform();
+        self.t.asm.op(Op::Load, size, s.value, Place::At(s.operand, 0));
+        if self.site.locked {
+            self.t.asm.load(reg::RAX, offset::OLD_VALUE);
+            self.t.asm.op(Op::LockedCompareExchange, size, s.value, Place::At(s.real, 0));
+            let won = self.t.asm.jump_if(CONDITION_EQUAL);
+            // Another process came between: as if the instruction had not run, and to the host.
+            self.t.asm.load(reg::RAX, offset::OLD_VALUE);
+            self.t.asm.op(Op::Store, size, reg::RAX, Place::At(s.operand, 0));
+            let lost = self.t.asm.jump();
+            self.branches.push(lost);
+            self.t.asm.bind_here(won);
+            self.op(Op::Load, reg::RAX, Place::At(s.clock, 0));
+        } else {
+            self.t.asm.op(Op::Store, size, s.value, Place::At(s.real, 0));
+            self.last_tick();
+        }
+        let wide = self.interval(reg::RAX);
+        let log = self.log();
+        self.op(Op::Store, s.value, Place::At(s.slot, log.slot_bytes));
+        self.op(Op::Load, s.value, Place::Gs(offset::OLD_VALUE));
+        self.op(Op::Store, s.value, Place::At(s.slot, log.slot_value));
+        self.t.asm.add_constant(gs(log.extra_slots), 1);
+        self.finish_record(2);
+        if self.site.locked {
+            self.give_way();
+        }
+        self.finish(wide);
+    }
+
+    /// The instruction of a write, on the known copy, with what it needs of rax and the flags.
+    fn perform(&mut self) {
+        let (s, uses) = (self.s, self.uses);
+        // The values before it, for the way back (I1).
+        for register in (0..16).filter(|register| uses.written >> register & 1 != 0 && *register != reg::RAX) {
+            self.save(register);
+        }
+        if uses.flags_read || uses.flags_written {
+            self.t.restore_saved_flags(offset::SAVED_FLAGS);
+        }
+        if uses.read & RAX != 0 {
+            self.t.asm.load(reg::RAX, offset::saved(reg::RAX));
+        }
+        let restored = if uses.read & RAX != 0 { RAX } else { 0 };
+        let flags = uses.flags_read || uses.flags_written;
+        self.run(self.saved & !restored & !uses.written, !flags);
+        self.row(Some((s.operand as u8, self.site.size as u8)));
+        if uses.written & RAX != 0 {
+            self.t.asm.store(offset::RESULT_RAX, reg::RAX);
+        }
+        if uses.flags_written {
+            self.t.asm.save_flags();
+            self.t.asm.store(offset::RESULT_FLAGS, reg::RAX);
+        }
+    }
+
+    /// The instruction itself, while the guest's values of `set` and perhaps the flags lie in the context.
+    fn run(&mut self, set: u16, flags: bool) {
+        self.t.row(self.insn.pc(), Spill::Inline { set, flags, undo: None });
+        self.t.reencode(&through(&self.insn.instruction, self.s.operand), true);
+    }
+
+    /// rax = what the second tick of a plain write found.
+    fn last_tick(&mut self) {
+        self.t.asm.set(reg::RAX, 1);
+        self.op(Op::LockedExchangeAdd, reg::RAX, Place::At(self.s.clock, 0));
+    }
+
+    /// Stores the interval from `start` to `end`, whose register is lost. Returns the branches taken if it does not fit a record.
+    /// The operand's register is lost too, unless this is a read.
+    fn interval(&mut self, end: usize) -> [Branch; 2] {
+        let s = self.s;
+        self.op(Op::Sub, end, Place::Register(s.start));
+        // For `give_way`.
+        let temporary = s.real;
+        self.op(Op::Load, temporary, Place::Register(end));
+        self.t.asm.shift(Shift::Right, temporary, 16);
+        let wide = self.t.asm.jump_if_any();
+        self.op(Op::Load, temporary, Place::Register(s.start));
+        self.t.asm.shift(Shift::Right, temporary, 48);
+        let late = self.t.asm.jump_if_any();
+        self.t.asm.shift(Shift::Left, end, 48);
+        self.op(Op::Or, s.start, Place::Register(end));
+        self.op(Op::Store, s.start, Place::At(s.slot, self.log().slot_interval));
+        [wide, late]
+    }
+
+    /// The commit word, and on to the next slot.
+    fn finish_record(&mut self, slots: i32) {
+        let (s, log) = (self.s, self.log());
+        self.op(Op::Store, s.commit, Place::At(s.slot, log.slot_commit));
+        self.op(Op::Address, s.slot, Place::At(s.slot, slots * log.slot_bytes));
+        self.op(Op::Store, s.slot, gs(log.cursor));
+    }
+
+    /// After a locked access that met another one: a moment for that one.
+    fn give_way(&mut self) {
+        let s = self.s;
+        self.t.asm.shift(Shift::Right, s.start, 48);
+        let alone = self.t.asm.jump_if(CONDITION_EQUAL);
+        self.t.asm.set(s.start, self.log().pauses);
+        let again = self.t.asm.here();
+        self.t.asm.raw(&[0xf3, 0x90]); // pause
+        self.op(Op::Address, s.start, Place::At(s.start, -1));
+        self.t.asm.compare_small(Place::Register(s.start), 0);
+        let more = self.t.asm.jump_if(CONDITION_NOT_EQUAL);
+        self.t.asm.bind(more, again);
+        self.t.asm.bind_here(alone);
+    }
+
+    /// Puts the guest's registers and flags in place, behind a write. `wide`: where the record did not fit.
+    fn finish(&mut self, wide: [Branch; 2]) {
+        self.restore_after();
+        let over = self.t.asm.jump();
+        for branch in wide {
+            self.t.asm.bind_here(branch);
+        }
+        self.restore_after();
+        let exit = self.t.exit(ExitKind::SharedDropped { next: 0 }, self.insn.next());
+        let index = self.t.exits.len();
+        self.t.leave(exit);
+        self.t.exits[index].kind = ExitKind::SharedDropped { next: self.t.asm.here() };
+        self.t.asm.bind_here(over);
+        self.t.row(self.insn.next(), Spill::None);
+    }
+
+    fn restore_after(&mut self) {
+        let uses = self.uses;
+        self.t.restore_saved_flags(if uses.flags_written { offset::RESULT_FLAGS } else { offset::SAVED_FLAGS });
+        if uses.written & RAX != 0 {
+            self.t.asm.load(reg::RAX, offset::RESULT_RAX);
+        }
+        self.t.restore_saved(self.saved & !uses.written);
+    }
+}
+
+fn register64(number: usize) -> Register {
+    Register::RAX + number as u32
+}
+
+const _: () = assert!(cond::SIGN == 8);
