@@ -66,8 +66,8 @@ impl Assembler {
     /// `op` on `size` bytes (1, 2, 4 or 8). A 4-byte load zeroes the register's upper half, smaller ones are zero-extended.
     pub fn op(&mut self, op: Op, size: u32, register: usize, place: Place) {
         match (op, size) {
-            (Op::Load, 1) => self.encode(&[0x0f, 0xb6], false, false, register, place, false),
-            (Op::Load, 2) => self.encode(&[0x0f, 0xb7], false, false, register, place, false),
+            (Op::Load, 1) => self.encode(&[0x0f, 0xb6], false, false, register, place),
+            (Op::Load, 2) => self.encode(&[0x0f, 0xb7], false, false, register, place),
             _ => {
                 let mut opcode = [0; 2];
                 let bytes = op.opcode();
@@ -212,7 +212,7 @@ mod tests {
             "movzbl (%r12),%esi",
             "mov -8(%r13),%r9d",
             "mov %sil,4(%rsp)",
-            "mov %r9w,0x3e8(%rbx)",
+            "mov %r9w,0x3E8(%rbx)",
             "cmp (%rax),%bpl",
             "cmp (%rax),%cx",
             "lock xadd %rax,(%r15)",
@@ -223,10 +223,10 @@ mod tests {
             "sub %r11,%rbx",
             "mov $7,%r10d",
             "shl $0x30,%r10",
-            "shr $0xc,%rdx",
-            "and $0xfc0,%r9d",
+            "shr $0xC,%rdx",
+            "and $0xFC0,%r9d",
             "addq $0x40,%gs:0x40",
-            "cmp $0x3c,%r14d",
+            "cmp $0x3C,%r14d",
             "cmpq $0,%gs:0x48",
         ];
         assert_eq!(lines, expected);

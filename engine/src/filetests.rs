@@ -26,6 +26,7 @@ use iced_x86::{Decoder, Formatter, GasFormatter, InstructionInfoFactory};
 use crate::arena;
 use crate::context::{COUNTERS, offset};
 use crate::gate::Gate;
+use crate::inline::{InlineSite, LogWords};
 use crate::sys::{self, raw};
 use crate::trace::{self, Fetcher, Limits};
 use crate::translate::{Output, SiteMode, Style, translate};
@@ -39,9 +40,32 @@ const GATE: Gate = Gate { exit: CODE - 0x100, dispatch: CODE - 0x80, indirect_mi
 const GUEST: u64 = 0x1000_0000;
 const GUEST_BYTES: u64 = 8192;
 
+/// A log whose words are named by [`name_fields`].
+const INLINE: InlineSite = InlineSite {
+    log: LogWords {
+        cursor: arena::HEAP,
+        limit: arena::HEAP + 8,
+        base: arena::HEAP + 16,
+        extra_slots: arena::HEAP + 24,
+        clocks: arena::HEAP + 32,
+        clock_shift: 54,
+        clock_open: 8,
+        slot_place: 0,
+        slot_interval: 8,
+        slot_value: 16,
+        slot_commit: 24,
+        slot_bytes: 32,
+        double: 1 << 30,
+        pauses: 24,
+    },
+    cell: arena::HEAP + 64,
+    number: 5,
+};
+
 struct Settings {
     shared: Vec<u64>,
     announce: bool,
+    inline: bool,
     exact: bool,
     precise_flags: bool,
     watch: Option<Wanted>,
@@ -51,17 +75,19 @@ impl Settings {
     /// | line | meaning |
     /// |---|---|
     /// | `shared ADDRESS` | the instruction there is a shared site |
+    /// | `inline` | accesses at shared sites are performed and logged inline |
     /// | `announce` | as at replay: the host is told of shared sites, nothing is redirected |
     /// | `exact` | one block that always comes back |
     /// | `precise flags` | as with breakpoints |
     /// | `watch reads`, `watch writes` | accesses pass the filter |
     fn read(head: &str) -> Self {
-        let mut settings = Self { shared: Vec::new(), announce: false, exact: false, precise_flags: false, watch: None };
+        let mut settings = Self { shared: Vec::new(), announce: false, inline: false, exact: false, precise_flags: false, watch: None };
         for line in head.lines() {
             let words: Vec<&str> = line.split_whitespace().collect();
             match words[..] {
                 [] | [";", ..] => {}
                 ["shared", address] => settings.shared.push(number(address)),
+                ["inline"] => settings.inline = true,
                 ["announce"] => settings.announce = true,
                 ["exact"] => settings.exact = true,
                 ["precise", "flags"] => settings.precise_flags = true,
@@ -145,12 +171,13 @@ fn translation(head: &str) -> String {
     };
     let trace = trace::build(&mut fetcher, start, &limits);
     let is_shared = |pc: u64| settings.shared.contains(&pc);
+    let inline = |_: &crate::site::Site| settings.inline.then_some(INLINE);
     let style = Style {
         gate: GATE,
         counter: (COUNTERS - 1) as u8,
         linked: !settings.exact,
         precise_flags: settings.precise_flags,
-        sites: if settings.announce { SiteMode::Announce(&is_shared) } else { SiteMode::Redirect(&is_shared) },
+        sites: if settings.announce { SiteMode::Announce(&is_shared) } else { SiteMode::Redirect { is_site: &is_shared, inline: &inline } },
         watch: settings.watch,
         first_exit: 2,
         first_site: 0,
@@ -167,12 +194,25 @@ fn clear_guest() {
 
 /// The context's fields by name.
 fn name_fields(line: &str) -> String {
+    let heap = (arena::HEAP - arena::CONTEXT) as u32;
     let fields = [
         (offset::EXIT, "exit"),
         (offset::SPILL_RCX, "spill0"),
         (offset::SPILL_RAX, "spill1"),
         (offset::ACCESS_ADDRESS, "access_address"),
         (offset::counter(COUNTERS - 1), "counter"),
+        (offset::SAVED_FLAGS, "saved_flags"),
+        (offset::RESULT_FLAGS, "result_flags"),
+        (offset::RESULT_RAX, "result_rax"),
+        (offset::OLD_VALUE, "old_value"),
+        (offset::COUNT_TOTAL, "count_total"),
+        (offset::ATTENTION, "attention"),
+        (heap, "log_cursor"),
+        (heap + 8, "log_limit"),
+        (heap + 16, "log_base"),
+        (heap + 24, "log_extra_slots"),
+        (heap + 32, "log_clocks"),
+        (heap + 64, "cell"),
         (arena::INDIRECT_TABLE_OFFSET, "sieve"),
         (arena::WATCH_FILTER_OFFSET, "watch_filter"),
     ];
@@ -181,7 +221,15 @@ fn name_fields(line: &str) -> String {
     let value = number(&rest[..digits]) as u32;
     match fields.iter().find(|(offset, _)| *offset == value) {
         Some((_, name)) => std::format!("{before}%gs:{name}{}", &rest[digits..]),
-        None => line.to_string(),
+        None => {
+            let register = (0..16).find(|&register| offset::saved(register) == value);
+            let counter = (0..COUNTERS).find(|&counter| offset::counter(counter) == value);
+            match (register, counter) {
+                (Some(register), _) => std::format!("{before}%gs:saved{register}{}", &rest[digits..]),
+                (_, Some(counter)) => std::format!("{before}%gs:counter{counter}{}", &rest[digits..]),
+                _ => line.to_string(),
+            }
+        }
     }
 }
 
@@ -192,6 +240,9 @@ fn row_text(row: &Row) -> String {
     }
     match row.spill {
         Spill::None => {}
+        Spill::Inline { set, flags, undo } => {
+            let _ = write!(text, " inline {set:#06x}{}{}", if flags { " flags" } else { "" }, if undo.is_some() { " undo" } else { "" });
+        }
         spill => {
             let _ = write!(text, " {spill:?}");
         }

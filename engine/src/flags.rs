@@ -5,6 +5,13 @@ use iced_x86::{Instruction, RflagsBits};
 /// The flags that arithmetic writes: OF SF ZF AF CF PF.
 pub const STATUS: u32 = RflagsBits::OF | RflagsBits::SF | RflagsBits::ZF | RflagsBits::AF | RflagsBits::CF | RflagsBits::PF;
 
+/// `rflags` with the status flags that `Assembler::save_flags` has put into a register: the low byte in ah, the overflow in al.
+pub fn put_back(rflags: u64, saved: u64) -> u64 {
+    const LOW: u64 = 0xd5;
+    const OVERFLOW: u64 = 0x800;
+    rflags & !(LOW | OVERFLOW) | saved >> 8 & LOW | ((saved & 1) << 11)
+}
+
 /// What one instruction does to the status flags.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Effect {

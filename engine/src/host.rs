@@ -13,6 +13,7 @@
 
 use crate::dispatch::Engine;
 use crate::fault::{FaultInfo, SignalContext};
+use crate::inline::InlineSite;
 use crate::site::Site;
 use crate::sys::UContext;
 
@@ -85,6 +86,16 @@ pub trait Host: Sized {
     /// The guest is at an instruction at a shared site that has no operand to redirect. The host performs it and sets rip; of a
     /// repeated one, all or some repetitions. [`Flow::NotMade`]: it was not performed, and is no transfer.
     fn shared_whole(&mut self, engine: &mut Engine<Self>, site: &Site) -> Flow;
+
+    /// How emitted code may perform and log the accesses at this site by itself. Not asked again for the same translation. Where it
+    /// cannot go on it asks as ever; where it faults on anything that is not the guest's own memory the fault is the host's to tell apart.
+    fn inline_site(&mut self, site: &Site) -> Option<InlineSite> {
+        let _ = site;
+        None
+    }
+
+    /// An inline access has happened, and its record did not fit the log's words.
+    fn inline_dropped(&mut self) {}
 
     /// The guest is about to execute an instruction that faults (the fault has been undone).
     fn fault(&mut self, engine: &mut Engine<Self>, fault: &FaultInfo) -> Flow;

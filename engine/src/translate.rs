@@ -19,6 +19,7 @@
 
 mod branch;
 mod ends;
+mod inline;
 mod shared;
 
 pub use ends::exit_code;
@@ -31,6 +32,7 @@ use iced_x86::{Encoder, Instruction, InstructionInfoFactory, MemoryOperand, Mnem
 use crate::context::{offset, reg};
 use crate::emit::{Assembler, Branch, cond};
 use crate::gate::Gate;
+use crate::inline::InlineSite;
 use crate::site::Site;
 use crate::trace::{Fetcher, Insn, Item, Trace};
 use crate::unit::{Exit, ExitKind, Row, Spill};
@@ -52,8 +54,8 @@ pub struct Style<'a> {
 }
 
 pub enum SiteMode<'a> {
-    /// Accesses at these addresses are redirected by the host.
-    Redirect(&'a dyn Fn(u64) -> bool),
+    /// Accesses at these addresses are redirected by the host, or inline where it has an answer to `inline`.
+    Redirect { is_site: &'a dyn Fn(u64) -> bool, inline: &'a dyn Fn(&Site) -> Option<InlineSite> },
     /// The host is told before the instruction at these addresses, which then runs as it is.
     Announce(&'a dyn Fn(u64) -> bool),
 }
@@ -94,6 +96,7 @@ pub struct Translator<'a> {
     sites: Vec<Site>,
     stubs: Vec<Stub>,
     late: Vec<Late>,
+    cold_sites: Vec<inline::ColdSite>,
     constants: Vec<(Branch, u64)>,
     counted: i32,
     settled: i32,
@@ -119,6 +122,7 @@ pub fn translate<'a>(
         sites: Vec::new(),
         stubs: Vec::new(),
         late: Vec::new(),
+        cold_sites: Vec::new(),
         constants: Vec::new(),
         counted: 0,
         settled: 0,

@@ -76,6 +76,10 @@ impl<H: Host> Engine<H> {
                 return self.next_entry();
             }
             ExitKind::SharedBefore { site, body } => return self.shared_before(exit, site, body),
+            ExitKind::SharedDropped { next } => {
+                self.with_host(|host, _| host.inline_dropped());
+                return next;
+            }
             ExitKind::SharedAfter { site, next, body } => return self.shared_after(exit, site, next, body),
             ExitKind::Watch { site, next } => return self.watched(exit, site, next),
             _ => {}

@@ -1,12 +1,15 @@
 //! Finding, making and throwing away translations.
 
 use alloc::vec::Vec;
+use core::cell::RefCell;
 
 use super::{Engine, UNIT_BYTES_MAX};
 use crate::context::reg;
+use crate::flags;
 use crate::gate;
 use crate::host::{CodeRange, Host};
 use crate::indirect;
+use crate::memory;
 use crate::site::Site;
 use crate::trace::{self, End, Limits, Trace};
 use crate::translate::{self, SiteMode, Style};
@@ -124,12 +127,19 @@ impl<H: Host> Engine<H> {
         };
         let shared = |pc: u64| self.shared_pcs.contains(&pc);
         let index = self.units.len();
+        // The host is asked for inline sites while the rest of the engine is in use.
+        let host = RefCell::new(self.host.take());
+        let inline = |site: &Site| host.borrow_mut().as_mut().and_then(|host| host.inline_site(site));
         let style = Style {
             gate: self.cache.regions[region].gate,
             counter: (index % crate::context::COUNTERS) as u8,
             linked,
             precise_flags: self.watch.is_some() || !self.breakpoints.is_empty(),
-            sites: if self.options.redirect_sites { SiteMode::Redirect(&shared) } else { SiteMode::Announce(&shared) },
+            sites: if self.options.redirect_sites {
+                SiteMode::Redirect { is_site: &shared, inline: &inline }
+            } else {
+                SiteMode::Announce(&shared)
+            },
             watch: if instructions == 1 { None } else { self.watch },
             first_exit: gate::FIRST_EXIT + self.exits.len() as u32,
             first_site: self.sites.len() as u32,
@@ -138,6 +148,7 @@ impl<H: Host> Engine<H> {
         let buffer = core::mem::take(&mut self.buffer);
         let output = translate::translate(&trace, base, buffer, &style, &mut self.fetcher, &mut self.factory);
         let counter = style.counter;
+        self.host = host.into_inner();
         let host = self.cache.install(region, &output.bytes);
         let mut sources: Vec<(u64, u64)> = Vec::new();
         let mut add = |start: u64, end: u64| match sources.last_mut() {
@@ -178,6 +189,17 @@ impl<H: Host> Engine<H> {
         context.rip = row.pc;
         match row.spill {
             Spill::None => {}
+            Spill::Inline { set, flags, undo } => {
+                if let Some((register, size)) = undo {
+                    memory::write_guest(gpr[register as usize], &context.old_value.to_le_bytes()[..size as usize]);
+                }
+                for register in (0..16).filter(|register| set >> register & 1 != 0) {
+                    context.gpr[register] = context.saved[register];
+                }
+                if flags {
+                    context.rflags = flags::put_back(rflags, context.saved_flags);
+                }
+            }
             Spill::One(register) => context.gpr[register as usize] = context.spill[0],
             Spill::RcxRax => {
                 context.gpr[reg::RCX] = context.spill[0];

@@ -26,7 +26,7 @@ impl Translator<'_> {
         self.asm.store(offset::SPILL_RCX, reg::RCX);
         self.asm.store(offset::SPILL_RAX, reg::RAX);
         self.row(insn.pc(), Spill::RcxRax);
-        if shared && matches!(self.style.sites, SiteMode::Redirect(_)) {
+        if shared && matches!(self.style.sites, SiteMode::Redirect { .. }) {
             self.asm.load(reg::RCX, offset::ACCESS_ADDRESS);
             self.asm.raw(&[0x48, 0x8b, 0x09]); // mov rcx, [rcx]
         } else {

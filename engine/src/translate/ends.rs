@@ -33,7 +33,7 @@ impl Translator<'_> {
             End::VectorState(insn) => {
                 let number = self.add_site(insn, Site::of_state(&insn.instruction));
                 let shared = self.is_site(insn.pc());
-                if shared && matches!(self.style.sites, SiteMode::Redirect(_)) {
+                if shared && matches!(self.style.sites, SiteMode::Redirect { .. }) {
                     return self.simple_exit(insn.pc(), ExitKind::SharedWhole { site: number, transfers: 0 });
                 }
                 if shared {
@@ -94,6 +94,7 @@ impl Translator<'_> {
 
     /// Everything that is not on the straight way.
     pub(super) fn cold(&mut self) {
+        self.cold_sites();
         for stub in core::mem::take(&mut self.stubs) {
             self.stub(&stub);
         }

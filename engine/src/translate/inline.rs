@@ -17,18 +17,20 @@
 //! I3. The record of a read is complete before its value is consumed, and it is the known copy that is consumed: what the log says, what
 //! the instruction gets and what replay will show are one value.
 
+use alloc::vec::Vec;
+
 use iced_x86::{Code, Instruction, OpAccess, Register};
 
 use super::{SiteMode, Translator, operand, through};
+use crate::arena;
 use crate::context::{COUNTERS, offset, reg};
-use crate::emit::{Branch, cond};
+use crate::emit::Branch;
 use crate::encode::{Op, Place, Shift};
 use crate::flags::STATUS;
 use crate::inline::{InlineSite, LogWords, window};
 use crate::site::{Form, Kind, Site};
 use crate::trace::Insn;
 use crate::unit::{ExitKind, Spill};
-use crate::arena;
 
 /// More in one unit ask the host each time: it has to stay below its size limit.
 const SITES_MAX: usize = 16;
@@ -74,8 +76,6 @@ pub(super) struct ColdSite {
     next: u64,
 }
 
-use alloc::vec::Vec;
-
 fn gs(address: u64) -> Place {
     Place::Gs(address.wrapping_sub(arena::CONTEXT) as u32)
 }
@@ -89,7 +89,7 @@ const RAX: u16 = 1 << reg::RAX;
 impl Translator<'_> {
     /// Emits the whole access if there is a rule for it.
     pub(super) fn inline_site(&mut self, insn: &Insn, site: &Site, number: u32) -> bool {
-        let SiteMode::Redirect { inline, .. } = &self.style.sites else { return false };
+        let SiteMode::Redirect { inline, .. } = self.style.sites else { return false };
         let fits = site.form == Form::Explicit
             && !site.masked
             && !site.bit_offset
@@ -255,6 +255,12 @@ impl Sequence<'_, '_, '_> {
         for register in [s.value, s.slot, s.commit, s.clock, s.real, s.start] {
             self.save(register);
         }
+        if self.site.kind != Kind::Read {
+            let written = self.uses.written;
+            for register in (0..16).filter(|register| written >> register & 1 != 0) {
+                self.save(register);
+            }
+        }
         self.row(None);
         self.op(Op::Load, s.value, gs(self.words.cell));
         self.op(Op::Load, reg::RAX, Place::Register(s.operand));
@@ -405,10 +411,6 @@ impl Sequence<'_, '_, '_> {
     /// The instruction of a write, on the known copy, with what it needs of rax and the flags.
     fn perform(&mut self) {
         let (s, uses) = (self.s, self.uses);
-        // The values before it, for the way back (I1).
-        for register in (0..16).filter(|register| uses.written >> register & 1 != 0 && *register != reg::RAX) {
-            self.save(register);
-        }
         if uses.flags_read || uses.flags_written {
             self.t.restore_saved_flags(offset::SAVED_FLAGS);
         }
@@ -511,5 +513,3 @@ impl Sequence<'_, '_, '_> {
 fn register64(number: usize) -> Register {
     Register::RAX + number as u32
 }
-
-const _: () = assert!(cond::SIGN == 8);

@@ -22,22 +22,29 @@ impl Translator<'_> {
                 self.leave(exit);
             }
             Form::Explicit => {
-                self.before_site(number, insn.pc());
-                let body = self.asm.here();
-                let scratch = self.scratch(&insn.instruction);
-                self.asm.store(offset::SPILL_RCX, scratch);
-                self.asm.load(scratch, offset::ACCESS_ADDRESS);
-                self.row(insn.pc(), Spill::One(scratch as u8));
-                self.reencode(&through(&insn.instruction, scratch), true);
-                self.row(insn.next(), Spill::One(scratch as u8));
-                self.asm.load(scratch, offset::SPILL_RCX);
-                if site.kind != Kind::Read {
-                    let exit = self.exit(ExitKind::SharedAfter { site: number, next: 0, body }, insn.next());
-                    let after = self.exits.len();
-                    self.leave(exit);
-                    self.exits[after].kind = ExitKind::SharedAfter { site: number, next: self.asm.here(), body };
+                if !self.inline_site(insn, &site, number) {
+                    self.explicit_site(number, insn, &site);
                 }
             }
+        }
+    }
+
+    /// The host is asked before and, for writes, after the instruction, which runs on the address that it gave.
+    pub(super) fn explicit_site(&mut self, number: u32, insn: &Insn, site: &Site) {
+        self.before_site(number, insn.pc());
+        let body = self.asm.here();
+        let scratch = self.scratch(&insn.instruction);
+        self.asm.store(offset::SPILL_RCX, scratch);
+        self.asm.load(scratch, offset::ACCESS_ADDRESS);
+        self.row(insn.pc(), Spill::One(scratch as u8));
+        self.reencode(&through(&insn.instruction, scratch), true);
+        self.row(insn.next(), Spill::One(scratch as u8));
+        self.asm.load(scratch, offset::SPILL_RCX);
+        if site.kind != Kind::Read {
+            let exit = self.exit(ExitKind::SharedAfter { site: number, next: 0, body }, insn.next());
+            let after = self.exits.len();
+            self.leave(exit);
+            self.exits[after].kind = ExitKind::SharedAfter { site: number, next: self.asm.here(), body };
         }
     }
 
@@ -79,8 +86,8 @@ impl Translator<'_> {
     }
 
     pub(super) fn is_site(&self, pc: u64) -> bool {
-        match &self.style.sites {
-            SiteMode::Redirect(is_site) | SiteMode::Announce(is_site) => is_site(pc),
+        match self.style.sites {
+            SiteMode::Redirect { is_site, .. } | SiteMode::Announce(is_site) => is_site(pc),
         }
     }
 

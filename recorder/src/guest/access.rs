@@ -2,7 +2,12 @@
 
 use core::ffi::CStr;
 
+use engine::inline::LogWords;
 use engine::{SiteKind, arena, sys, sys::raw};
+use shmem_log::layout::{
+    CLOCK_OPEN, GIVE_WAY_PAUSES, SHAPE_BITS, SHAPE_DOUBLE, SLOT_BYTES, SLOT_COMMIT, SLOT_INTERVAL, SLOT_VALUE, SLOT_WHERE, WRITER_BB_BASE,
+    WRITER_CLOCK_SHIFT, WRITER_CLOCKS, WRITER_CURSOR, WRITER_EXTRA_SLOTS, WRITER_LIMIT,
+};
 use shmem_log::{
     Kind, LineTicks, Log, MappingInfo, ObjectIndex, ObjectInfo, Origin, RecordingEnd, RecordingIndex, RecordingInfo, SiteIndex, Token,
     WideToken, Writer,
@@ -114,6 +119,41 @@ impl AccessLog {
             Kind::Write => self.writer.commit(token, site, bbcount, word(written)),
             Kind::ReadWrite => self.writer.commit_rw(token, site, bbcount, word(seen), word(written)),
         }
+    }
+
+    /// What emitted code needs to append records by itself, as long as this stays where it is.
+    pub fn words(&self) -> LogWords {
+        let writer = core::ptr::from_ref(&self.writer) as u64;
+        let word = |offset: usize| writer + offset as u64;
+        // SAFETY: a word of the writer, at its published offset.
+        let clock_shift = unsafe { (word(WRITER_CLOCK_SHIFT) as *const u64).read() };
+        LogWords {
+            cursor: word(WRITER_CURSOR),
+            limit: word(WRITER_LIMIT),
+            base: word(WRITER_BB_BASE),
+            extra_slots: word(WRITER_EXTRA_SLOTS),
+            clocks: word(WRITER_CLOCKS),
+            clock_shift: clock_shift as u8,
+            clock_open: CLOCK_OPEN as i32,
+            slot_place: SLOT_WHERE as i32,
+            slot_interval: SLOT_INTERVAL as i32,
+            slot_value: SLOT_VALUE as i32,
+            slot_commit: SLOT_COMMIT as i32,
+            slot_bytes: SLOT_BYTES as i32,
+            double: (SHAPE_DOUBLE << SHAPE_BITS) as u32,
+            pauses: GIVE_WAY_PAUSES,
+        }
+    }
+
+    /// An access by emitted code has happened and could not be logged.
+    pub fn drop_begun(&mut self) {
+        self.writer.drop_begun();
+    }
+
+    /// An access by emitted code has begun and not happened.
+    pub fn abandon_begun(&mut self, object: ObjectIndex) {
+        let token = self.writer.begin(Kind::Read, object, 0, 1);
+        self.writer.abandon(token);
     }
 
     pub fn begin_wide(&mut self, access: Kind, object: ObjectIndex, offset: u64, length: u64, scratch: &mut [LineTicks]) -> WideToken {

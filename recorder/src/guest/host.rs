@@ -1,8 +1,11 @@
 //! The recorder as the engine's host.
 
+use engine::inline::InlineSite;
 use engine::lanes::{self, Vectors};
 use engine::sys::{UContext, raw};
-use engine::{After, Before, CodeRange, Engine, FaultInfo, Flow, Host, Nondeterministic, SignalContext, Site, SiteKind, Stopped, reg};
+use engine::{
+    After, Before, CodeRange, Engine, FaultInfo, Flow, Host, Nondeterministic, SignalContext, Site, SiteKind, Stopped, arena, reg,
+};
 use recording::{Body, EndReason, EventHeader, Instruction, Nondet, RegisterValues, Registers, Time, state_hash};
 use shmem_log::{Kind, Origin, SiteIndex, Token};
 
@@ -156,6 +159,10 @@ impl Recorder {
         if site.tag != 0 {
             return SiteIndex::new(site.tag);
         }
+        if let Some(index) = self.shared.windows().number(site.pc) {
+            engine.set_tag(site.pc, index.get());
+            return Some(index);
+        }
         let index = self.log.as_ref()?.register_site(site.pc, site.kind, site.size)?;
         engine.set_tag(site.pc, index.get());
         Some(index)
@@ -292,6 +299,26 @@ impl Recorder {
         After::Done
     }
 
+    /// If an inline access met a fault at an alias or in the log: nothing has happened yet.
+    fn inline_fault(&mut self, engine: &mut Guest, fault: &FaultInfo) -> Option<Flow> {
+        self.shared.windows().number(engine.context().rip)?;
+        // With no window open it is an address of the guest's own making.
+        if !self.shared.windows().close() {
+            return None;
+        }
+        let object = self.shared.iter().find_map(|map| map.object);
+        if let (Some(log), Some(object)) = (&mut self.log, object)
+            && (arena::ALIASES..arena::KNOWN).contains(&fault.address)
+        {
+            // The instruction comes again, finds no window, and meets the fault where it is looked for.
+            log.abandon_begun(object);
+            return Some(Flow::Continue);
+        }
+        // Its pages are gone: the file was cut, or its disk is full.
+        self.log = None;
+        Some(end::stop_unsupported(self, engine, format_args!("the log of shared memory accesses cannot be written")))
+    }
+
     pub fn bounce_buffer(&mut self) -> &mut Bounce {
         &mut self.bounce
     }
@@ -355,6 +382,9 @@ impl Host for Recorder {
                 return Before::Instead(self.log_full(engine));
             }
         }
+        if let (Some(object), Some(_)) = (map.object, tag) {
+            self.shared.windows().bind(site.pc, &map, object);
+        }
         if site.kind != SiteKind::Read {
             self.pending = Some(Pending::Direct(Direct { token, address, alias, known, size, old }));
         }
@@ -393,7 +423,24 @@ impl Host for Recorder {
         super::performed::perform(self, engine, site)
     }
 
+    fn inline_site(&mut self, site: &Site) -> Option<InlineSite> {
+        let log = self.log.as_ref()?;
+        let (cell, number) = self.shared.windows().cell(site.pc, || log.register_site(site.pc, site.kind, site.size))?;
+        Some(InlineSite { log: log.words(), cell, number: number.get() })
+    }
+
+    fn inline_dropped(&mut self) {
+        if let Some(log) = &mut self.log {
+            log.drop_begun();
+        }
+    }
+
     fn fault(&mut self, engine: &mut Guest, fault: &FaultInfo) -> Flow {
+        if arena::contains(fault.address)
+            && let Some(flow) = self.inline_fault(engine, fault)
+        {
+            return flow;
+        }
         let pc = engine.context().rip;
         if fault.signal == raw::SIGSEGV as i32 && self.shared.find(fault.address).is_some() {
             if !engine.add_shared_pc(pc) {

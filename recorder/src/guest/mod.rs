@@ -35,6 +35,7 @@ mod start;
 mod state;
 mod strings;
 mod vdso;
+mod windows;
 
 /// A bug of ours must not end the recorded program: it is reported, and the guest goes on natively from its last known state.
 #[panic_handler]

@@ -13,6 +13,7 @@ use engine::sys::{self, raw};
 use shmem_log::ObjectIndex;
 
 use super::maps::Map;
+use super::windows::Windows;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SharedMap {
@@ -55,13 +56,14 @@ impl SharedMap {
 #[derive(Debug)]
 pub struct SharedMaps {
     maps: Vec<SharedMap>,
+    windows: Windows,
     next_alias: u64,
     next_known: u64,
 }
 
 impl SharedMaps {
     pub fn new() -> Self {
-        Self { maps: Vec::new(), next_alias: arena::ALIASES, next_known: arena::KNOWN }
+        Self { maps: Vec::new(), windows: Windows::default(), next_alias: arena::ALIASES, next_known: arena::KNOWN }
     }
 
     pub fn is_empty(&self) -> bool {
@@ -73,11 +75,17 @@ impl SharedMaps {
     }
 
     pub fn iter_mut(&mut self) -> impl Iterator<Item = &mut SharedMap> {
+        self.windows.close();
         self.maps.iter_mut()
     }
 
     pub fn find(&self, address: u64) -> Option<&SharedMap> {
         self.maps.iter().find(|map| map.contains(address))
+    }
+
+    /// For accesses that emitted code performs by itself.
+    pub fn windows(&mut self) -> &mut Windows {
+        &mut self.windows
     }
 
     pub fn overlaps(&self, start: u64, end: u64) -> bool {
@@ -92,6 +100,7 @@ impl SharedMaps {
 
     /// Takes over a mapping. `Err`: it cannot be aliased; it stays as it is.
     pub fn adopt(&mut self, map: &Map) -> Result<&mut SharedMap, i64> {
+        self.windows.close();
         let length = map.end - map.start;
         let alias = sys::mremap(map.start, 0, length, raw::MREMAP_MAYMOVE | raw::MREMAP_FIXED, self.next_alias);
         if alias != self.next_alias as i64 {
@@ -125,6 +134,7 @@ impl SharedMaps {
 
     /// Forgets [start, end), which the guest unmaps or maps anew; cut mappings keep their other parts.
     pub fn remove(&mut self, start: u64, end: u64) {
+        self.windows.close();
         let mut rest = Vec::with_capacity(self.maps.len() + 1);
         for map in self.maps.drain(..) {
             if map.end <= start || end <= map.start {
@@ -152,6 +162,7 @@ impl SharedMaps {
 
     /// Gives all mappings back to the guest as it believes they are.
     pub fn release(&mut self) {
+        self.windows.close();
         for map in &self.maps {
             sys::mprotect(map.start, map.length(), map.prot);
         }
@@ -159,6 +170,7 @@ impl SharedMaps {
 
     /// Closes the guest addresses again after [`Self::release`].
     pub fn close(&mut self) {
+        self.windows.close();
         for map in &self.maps {
             sys::mprotect(map.start, map.length(), raw::PROT_NONE);
         }
@@ -172,6 +184,7 @@ impl SharedMaps {
 
     /// Forgets what is known of the contents: a new recording starts.
     pub fn forget(&mut self) {
+        self.windows = Windows::default();
         for map in &self.maps {
             sys::madvise(map.known, map.length(), raw::MADV_DONTNEED);
         }
