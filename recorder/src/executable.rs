@@ -48,6 +48,15 @@ pub fn check(path: &Path) -> Result<(), Unfit> {
     check_elf(&bytes)
 }
 
+/// Only asks for the machine: nothing has to be preloaded.
+pub fn check_machine(path: &Path) -> Result<(), Unfit> {
+    let mut bytes = Vec::new();
+    match File::open(path).and_then(|file| file.take(4096).read_to_end(&mut bytes)) {
+        Ok(_) => check_elf(&bytes).or_else(|unfit| if unfit == Unfit::Static { Ok(()) } else { Err(unfit) }),
+        Err(_) => Ok(()),
+    }
+}
+
 fn check_elf(bytes: &[u8]) -> Result<(), Unfit> {
     const X86_64: u64 = 62;
     const PROGRAM_HEADER: u64 = 56;

@@ -7,8 +7,14 @@
 extern crate alloc;
 
 #[cfg(not(target_os = "none"))]
+pub mod attach;
+#[cfg(not(target_os = "none"))]
 pub mod executable;
+#[cfg(not(target_os = "none"))]
+mod image;
 pub mod launch;
+#[cfg(not(target_os = "none"))]
+pub mod sessions;
 pub mod syscalls;
 
 #[cfg(target_os = "none")]

@@ -94,6 +94,13 @@ impl Log {
         self.publish(entry + REC_ENDED, 1);
     }
 
+    /// Takes [`Self::set_recording_ended`] back: the recording goes on after all.
+    pub fn set_recording_resumed(&self, recording: RecordingIndex) {
+        if let Some(entry) = self.recording_entry(recording) {
+            self.publish(entry + REC_ENDED, 0);
+        }
+    }
+
     /// Finds or adds an object, by device and inode; all processes get the same index for it. Fails when the registry is full.
     ///
     /// A file that is deleted and another that later gets its inode number are one object here.

@@ -11,6 +11,7 @@
 //! | `stdin` | a line of input | none |
 //! | `ends` | `exit N` or `signal N` | `exit 0` |
 //! | `stops` | recording ends before the program does, with a message that contains this | it does not |
+//! | `stops alone` | the same, unless its children and what they execute are recorded too | it does not |
 //! | `unlogged` | why its access log cannot explain all values that were seen | it must |
 //! | `fails` | a defect that keeps it from passing, known and not fixed yet | it passes |
 //! | `fails with family` | the same, if its children are recorded too | it passes |
@@ -72,7 +73,8 @@ impl Source {
     }
 
     fn cases(&self) -> Vec<Case<'_>> {
-        const KEYS: [&str; 10] = ["cc", "with", "library", "args", "stdin", "ends", "stops", "unlogged", "fails", "fails with family"];
+        const KEYS: [&str; 11] =
+            ["cc", "with", "library", "args", "stdin", "ends", "stops", "stops alone", "unlogged", "fails", "fails with family"];
         if let Some((key, _)) = self.directives.iter().find(|(key, _)| !KEYS.contains(&key.as_str())) {
             panic!("{}: no directive is called {key}", self.path.display());
         }
@@ -128,7 +130,7 @@ impl Case<'_> {
             stdin: stdin.into_bytes(),
             files,
             ends: self.source.ended()?,
-            stops: self.source.all("stops").last().map(str::to_owned),
+            stops: self.source.all("stops").chain(self.source.all("stops alone").filter(|_| !family)).last().map(str::to_owned),
             record: if family { Record::Family { explained: self.source.all("unlogged").next().is_none() } } else { Record::Program },
         })
     }

@@ -2,7 +2,9 @@
 
 use std::ffi::OsString;
 use std::fs;
+use std::io::{BufRead, BufReader, Read, Write};
 use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
 
 use recording::{EndReason, Recording};
 use tests::run::run;
@@ -147,8 +149,10 @@ fn saving_may_depend_on_how_the_program_ends() {
     let place = Place::new();
     place.record("-q --save-on error -o well.undo true");
     place.record("-q --save-on error -o badly.undo false");
-    place.record("-q --save-on exit-signal -o anyhow.undo true");
-    assert_eq!(place.recordings(), ["anyhow.undo", "badly.undo"]);
+    place.record("-q --save-on exit-signal -o status.undo false");
+    let outcome = place.run("live-record", &["-q", "--save-on", "exit-signal", "-o", "signal.undo", "sh", "-c", "kill $$"]);
+    assert_eq!(outcome.ended, Ended::Signal(15));
+    assert_eq!(place.recordings(), ["badly.undo", "signal.undo"]);
 }
 
 #[test]
@@ -173,13 +177,25 @@ fn what_cannot_be_recorded_is_refused_with_the_reason() {
         ("-o missing/a.undo true".into(), "cannot write to the directory"),
         ("-o a.txt true".into(), "must end in .undo"),
         ("-o a.undo --shmem-log log.txt true".into(), "must end in .shmem"),
+        ("-o a.undo --tmpdir-root missing true".into(), "No such file"),
+        ("-o a.undo --pid 2000000000".into(), "No such file"),
     ] {
         let outcome = place.record(&arguments);
         assert_eq!(outcome.ended, Ended::Exit(126), "{arguments}");
         assert!(text(&outcome.stderr).contains(reason), "{arguments}: {}", text(&outcome.stderr));
     }
     assert!(place.recordings().is_empty());
-    for arguments in ["--no-such-option true", "-o a.undo", "--max-event-log-size 5X true", "--on-fork nobody true"] {
+    for arguments in [
+        "--no-such-option true",
+        "-o a.undo",
+        "--max-event-log-size 5X true",
+        "--on-fork nobody true",
+        "--record-on true true",
+        "--retry-for soon true",
+        "--pid x",
+        "--pid 1 true",
+        "--list true",
+    ] {
         assert_eq!(place.record(arguments).ended, Ended::Exit(2), "{arguments}");
     }
 }
@@ -252,4 +268,247 @@ fn an_ignored_sigpipe_stays_ignored() {
         let mask = text(&outcome.stdout).trim().rsplit('\t').next().map(|mask| u64::from_str_radix(mask, 16).unwrap()).unwrap();
         assert_eq!((mask >> 12 & 1).to_string(), ignored, "{trap}");
     }
+}
+
+#[test]
+fn an_exec_ends_the_recording_and_the_new_program_runs_natively() {
+    let place = Place::new();
+    let outcome = place.run("live-record", &["-o", "a.undo", "sh", "-c", "exec printenv LD_PRELOAD"]);
+    assert_eq!((outcome.ended, text(&outcome.stdout)), (Ended::Exit(1), String::new()));
+    assert!(text(&outcome.stderr).contains("executes another program"), "{}", text(&outcome.stderr));
+    assert_eq!(place.open("a.undo").meta().end_reason, EndReason::Detached);
+    place.verify("a.undo");
+}
+
+#[test]
+fn programs_that_a_recorded_family_executes_are_recorded_too() {
+    let place = Place::new();
+    // A child that executes, one that only runs, one made by posix_spawn (env), and the shell itself executes at last.
+    let script = "echo a | tr a b; (exit 3); env -i PATH=$PATH X=y printenv; exec printenv LD_PRELOAD";
+    let outcome = place.run("live-record", &["-q", "--on-fork", "both", "-o", "a.undo", "sh", "-c", script]);
+    assert_eq!(outcome.ended, Ended::Exit(1), "the program sees its own environment: {}", text(&outcome.stdout));
+    let told = text(&outcome.stdout);
+    assert_eq!(told.lines().next(), Some("b"));
+    assert!(!told.contains("UNDO") && !told.contains("libundolr"), "{told}");
+    assert_eq!(text(&outcome.stderr), "");
+    let mut programs = Vec::new();
+    for name in place.recordings() {
+        place.verify(&name);
+        let recording = place.open(&name);
+        programs.push(text(&recording.meta().name));
+    }
+    programs.sort();
+    let count = |wanted: &str| programs.iter().filter(|name| name.contains(wanted)).count();
+    // env executes printenv in place.
+    assert_eq!((count("tr"), count("env"), count("printenv")), (1, 3, 2), "{programs:?}");
+    assert_eq!(place.open("a.2.undo").meta().name, b"printenv");
+}
+
+#[test]
+fn only_children_if_asked() {
+    let place = Place::new();
+    let program = place.compile("forks", FORKS, &[]);
+    let outcome = place.record(&format!("-q --on-fork child -o a.undo {}", program.display()));
+    assert_eq!(outcome.ended, Ended::Exit(7));
+    assert_eq!(text(&outcome.stdout), "child 0\nchild 1\nchild 2\nparent\n");
+    let [name] = &place.recordings()[..] else { panic!("{:?}", place.recordings()) };
+    assert_ne!(name, "a.undo");
+    assert_eq!(place.open(name).meta().end_status, 0);
+    place.verify(name);
+}
+
+#[test]
+fn recording_may_begin_with_a_program_that_is_executed_later() {
+    let place = Place::new();
+    let script = "echo a | tr a b; sort /dev/null; exec printenv LD_PRELOAD";
+    for (what, ended) in [("program:tr", Ended::Exit(0)), ("program:printenv", Ended::Exit(1))] {
+        let outcome = place.run("live-record", &["-q", "--record-on", what, "-o", "a.undo", "sh", "-c", script]);
+        let told = text(&outcome.stdout);
+        assert!(told.starts_with("b\n"), "{told}{}", text(&outcome.stderr));
+        // What is not recorded keeps what the program needs that is to be.
+        assert_eq!(outcome.ended, ended, "{told}");
+    }
+    let names = place.recordings();
+    let [first, second] = &names[..] else { panic!("{names:?}") };
+    assert_eq!(place.open(first).meta().name, b"tr");
+    // The process that live-record became has the name as it was given.
+    assert_eq!((second.as_str(), place.open(second).meta().name.as_slice()), ("a.undo", b"printenv".as_slice()));
+    place.verify(first);
+    place.verify(second);
+}
+
+#[test]
+fn a_program_can_be_run_until_it_fails() {
+    let place = Place::new();
+    // Fails at its third run.
+    let script = "echo >> runs; [ $(wc -l < runs) -lt 3 ]";
+    let outcome = place.run("live-record", &["--retry-for", "1h", "-o", "a.undo", "sh", "-c", script]);
+    assert_eq!(outcome.ended, Ended::Exit(1), "{}", text(&outcome.stderr));
+    assert!(text(&outcome.stderr).contains("3 runs"), "{}", text(&outcome.stderr));
+    assert_eq!(place.open("a.undo").meta().end_status, 1);
+    place.verify("a.undo");
+    let outcome = place.run("live-record", &["--retry-for", "1h", "-q", "-o", "b.undo", "sh", "-c", "kill $$"]);
+    assert_eq!((outcome.ended, text(&outcome.stderr)), (Ended::Signal(15), String::new()));
+    let outcome = place.record("--retry-for 1ns -o c.undo true");
+    assert_eq!(outcome.ended, Ended::Exit(0));
+    assert!(text(&outcome.stderr).contains("did not fail"), "{}", text(&outcome.stderr));
+    assert_eq!(place.recordings(), ["a.undo", "b.undo"]);
+}
+
+#[test]
+fn the_event_log_may_lie_in_a_directory() {
+    let place = Place::new();
+    fs::create_dir(place.path().join("d")).unwrap();
+    let outcome = place.record("-q --tmpdir-root d --max-event-log-size 1M -o a.undo sort /dev/null");
+    assert_eq!((outcome.ended, text(&outcome.stderr)), (Ended::Exit(0), String::new()));
+    place.verify("a.undo");
+    assert_eq!(fs::read_dir(place.path().join("d")).unwrap().count(), 0);
+    // More than any disk has: said at the start, and the program runs.
+    let outcome = place.record("--tmpdir-root d --max-event-log-size 64G -o b.undo echo text");
+    if text(&outcome.stderr).contains("recording cannot start") {
+        assert_eq!((outcome.ended, text(&outcome.stdout)), (Ended::Exit(0), "text\n".into()));
+        assert_eq!(place.recordings(), ["a.undo"]);
+    }
+}
+
+/// A process that waits for a line, and answers.
+const WAITS: &str = r#"
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+int main(int argc, char **argv)
+{
+    double values[8] = {1.5, 2.5, 3.5, 4.5, 5.5, 6.5, 7.5, 8.5};
+    char line[100];
+    write(1, "ready\n", 6);
+    ssize_t length = read(0, line, sizeof line);
+    for (int i = 0; i < 80000; i++)
+    {
+        values[i % 8] = values[(i + 1) % 8] * 0.999 + i;
+    }
+    printf("%zd %.3f\n", length, values[3]);
+    return 5;
+}
+"#;
+
+/// One that never waits, with numbers in its vector registers.
+const COMPUTES: &str = r#"
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+int main(void)
+{
+    double a = 1.5, b = 2.5, c = 3.5, d = 4.5;
+    char text[256], copy[256];
+    memset(text, 'x', sizeof text);
+    struct stat status;
+    struct timespec now;
+    write(1, "ready\n", 6);
+    for (unsigned long i = 0;; i++)
+    {
+        a = a * 0.5 + b, b = b * 0.25 + c, c = c * 0.125 + d, d = d * 0.5 + 1;
+        memcpy(copy, text, sizeof text);
+        clock_gettime(CLOCK_MONOTONIC, &now);
+        if (copy[i % 256] != 'x' || now.tv_sec == 0 || (i > 100000 && i % 256 == 0 && stat("stop", &status) == 0))
+        {
+            break;
+        }
+    }
+    printf("%.6f %.6f %.6f %.6f %c\n", a, b, c, d, copy[7]);
+    return 6;
+}
+"#;
+
+/// Starts the program, attaches to it once it is ready, lets it end, and compares with what it does natively.
+#[track_caller]
+fn attach_to(place: &Place, source: &str, name: &str, status: i32) {
+    let program = place.compile(name, source, &["-O2"]);
+    let run = |attach: bool| {
+        let mut child = Command::new(&program)
+            .current_dir(place.path())
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::inherit())
+            .spawn()
+            .unwrap();
+        let mut output = BufReader::new(child.stdout.take().unwrap());
+        let mut told = String::new();
+        output.read_line(&mut told).unwrap();
+        assert_eq!(told, "ready\n");
+        if attach {
+            let outcome = place.record(&format!("-o {name}.undo --pid {}", child.id()));
+            assert_eq!(outcome.ended, Ended::Exit(0), "{}", text(&outcome.stderr));
+            let listed = text(&place.record("--list").stdout);
+            assert!(listed.lines().any(|line| line.trim_start().starts_with(&child.id().to_string())), "{listed}");
+            let again = place.record(&format!("-o again.undo --pid {}", child.id()));
+            assert_eq!(again.ended, Ended::Exit(126));
+            assert!(text(&again.stderr).contains("recorded already"), "{}", text(&again.stderr));
+        }
+        fs::write(place.path().join("stop"), "").unwrap();
+        child.stdin.take().unwrap().write_all(b"a line\n").unwrap();
+        output.read_to_string(&mut told).unwrap();
+        let ended = child.wait().unwrap();
+        fs::remove_file(place.path().join("stop")).unwrap();
+        (ended.code(), told)
+    };
+    let native = run(false);
+    assert_eq!(native.0, Some(status));
+    assert_eq!(run(true), native);
+    assert_eq!(place.open(&format!("{name}.undo")).meta().end_status, status);
+    place.verify(&format!("{name}.undo"));
+}
+
+#[test]
+fn a_process_that_waits_can_be_attached_to() {
+    attach_to(&Place::new(), WAITS, "waits", 5);
+}
+
+#[test]
+fn a_process_that_computes_can_be_attached_to() {
+    attach_to(&Place::new(), COMPUTES, "computes", 6);
+}
+
+#[test]
+fn attaching_needs_no_loader() {
+    let place = Place::new();
+    let source = place.path().join("alone.c");
+    fs::write(&source, WAITS).unwrap();
+    let program = compile::compile(&source, &["-static"], place.path()).unwrap();
+    let mut child = Command::new(program).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+    let mut output = BufReader::new(child.stdout.take().unwrap());
+    output.read_line(&mut String::new()).unwrap();
+    let outcome = place.record(&format!("-q -o alone.undo -p {}", child.id()));
+    assert_eq!((outcome.ended, text(&outcome.stderr)), (Ended::Exit(0), String::new()));
+    child.stdin.take().unwrap().write_all(b"a line\n").unwrap();
+    assert_eq!(child.wait().unwrap().code(), Some(5));
+    place.verify("alone.undo");
+}
+
+#[test]
+fn a_process_with_threads_is_not_attached_to() {
+    let place = Place::new();
+    let source = r#"
+#include <pthread.h>
+#include <unistd.h>
+static void *wait(void *argument) { char byte; read(0, &byte, 1); return argument; }
+int main(void)
+{
+    pthread_t thread;
+    pthread_create(&thread, NULL, wait, NULL);
+    pthread_setname_np(thread, "helper");
+    write(1, "ready\n", 6);
+    pthread_join(thread, NULL);
+    return 4;
+}
+"#;
+    let program = place.compile("threads", source, &["-pthread", "-D_GNU_SOURCE"]);
+    let mut child = Command::new(program).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+    BufReader::new(child.stdout.take().unwrap()).read_line(&mut String::new()).unwrap();
+    let outcome = place.record(&format!("-o a.undo --pid {}", child.id()));
+    assert_eq!(outcome.ended, Ended::Exit(126));
+    assert!(text(&outcome.stderr).contains("2 threads: threads, helper"), "{}", text(&outcome.stderr));
+    drop(child.stdin.take());
+    assert_eq!(child.wait().unwrap().code(), Some(4));
 }

@@ -178,6 +178,11 @@ impl AccessLog {
         let now = sys::clock_gettime(raw::CLOCK_REALTIME);
         self.log.set_recording_ended(self.recording, &RecordingEnd { bbcount, wallclock_ns: now[0] * 1_000_000_000 + now[1] });
     }
+
+    /// After [`Self::end`]: the recording goes on.
+    pub fn resume(&mut self) {
+        self.log.set_recording_resumed(self.recording);
+    }
 }
 
 /// Little endian, zero-extended.

@@ -77,8 +77,8 @@ pub fn system_call(host: &mut Recorder, engine: &mut Guest, length: u64) -> Flow
 /// One call on its way.
 pub struct Turn<'a> {
     call: &'a Call,
-    number: u64,
-    args: [u64; 6],
+    pub number: u64,
+    pub args: [u64; 6],
     length: u64,
 }
 
@@ -100,7 +100,7 @@ impl Turn<'_> {
         flow
     }
 
-    fn done_simply(&self, host: &mut Recorder, engine: &mut Guest, result: i64) -> Flow {
+    pub fn done_simply(&self, host: &mut Recorder, engine: &mut Guest, result: i64) -> Flow {
         self.done(host, engine, result, &mut |_| Ok(()))
     }
 
@@ -443,30 +443,6 @@ impl Turn<'_> {
         }
     }
 
-    /// exec: the end of the recording, unless it fails.
-    fn execute_program(&mut self, host: &mut Recorder, engine: &mut Guest) -> Flow {
-        if host.events.is_muted() {
-            borrowed::publish(engine);
-            host.signals.release();
-            let result = self.native();
-            host.signals.resume();
-            return self.done_simply(host, engine, result);
-        }
-        if self.number as u32 == raw::__NR_execve {
-            const X_OK: u64 = 1;
-            // SAFETY: access only looks at the path.
-            let refusal = unsafe { sys::syscall(u64::from(raw::__NR_access), [self.args[0], X_OK, 0, 0, 0, 0]) };
-            if refusal != 0 {
-                return self.done_simply(host, engine, refusal);
-            }
-        }
-        end::finish(host, engine, EndReason::Detached, 0, format_args!("the process executes another program"));
-        end::say(engine, format_args!("the process executes another program"));
-        end::detach(host);
-        end::dismiss_snapshot();
-        Flow::Leave
-    }
-
     /// Makes a child that natively would borrow this process's memory; see `borrowed`.
     fn vfork(&mut self, host: &mut Recorder, engine: &mut Guest, flags: u64, stack: u64) -> Flow {
         if host.events.is_muted() {
@@ -480,7 +456,8 @@ impl Turn<'_> {
                 changed.push((self.args[2], 4));
             }
             let changed: Vec<_> = changed.into_iter().map(|(address, length)| (address, address, length)).collect();
-            return self.done(host, engine, result, &mut |builder| push_outputs(builder, &changed));
+            let flow = self.done(host, engine, result, &mut |builder| push_outputs(builder, &changed));
+            return end::after_fork(host, engine, result, flow);
         }
         host.events.mute();
         host.log = None;
@@ -515,10 +492,11 @@ impl Turn<'_> {
         let result = self.clone(flags);
         if result != 0 {
             let parent_tid = (flags & u64::from(raw::CLONE_PARENT_SETTID) != 0 && result > 0).then_some(self.args[2]);
-            return self.done(host, engine, result, &mut |builder| match parent_tid {
+            let flow = self.done(host, engine, result, &mut |builder| match parent_tid {
                 Some(address) => push_outputs(builder, &[(address, address, 4)]),
                 None => Ok(()),
             });
+            return end::after_fork(host, engine, result, flow);
         }
         self.enter_child(engine, stack);
         if host.events.is_muted() {

@@ -31,10 +31,12 @@ pub struct Control {
     pub snapshot_pid: u32,
     /// The recorded process; its unrecorded children have these pages too.
     pub owner: u32,
-    /// What is asked for: [`SAVE`], [`REPORT`] or [`QUIT`].
+    /// What is asked for: [`SAVE`], [`REPORT`], [`KEEP`] or [`QUIT`].
     pub what: AtomicU32,
     /// 1: the save that is being written is given up.
     pub given_up: AtomicU32,
+    /// 1: the recorded process has ended its recording and is about to become another program.
+    pub executing: AtomicU32,
     /// Whether saves hold the files with debug information.
     pub include_symbol_files: bool,
     /// Where history ends now.
@@ -63,6 +65,8 @@ pub struct XsaveArea(pub [u8; XSAVE_MAX]);
 
 pub const SAVE: u32 = 1;
 pub const QUIT: u32 = 2;
+/// The history is kept beyond its recording.
+pub const KEEP: u32 = 4;
 /// Write `line` to the standard error that the program had at the start.
 pub const REPORT: u32 = 3;
 

@@ -12,7 +12,7 @@ use super::host::{Guest, Recorder};
 use super::maps;
 use super::message::report;
 use super::pages::{self, Pagemap, Wanted};
-use super::state::{self, Path};
+use super::state::{self, OnFork, Path, SaveOn};
 
 /// A bounded text.
 struct Message<'a> {
@@ -71,8 +71,12 @@ pub fn finish(host: &mut Recorder, engine: &mut Guest, reason: EndReason, status
         log.end(engine.bbcount());
     }
     let Ok(state) = state::get() else { return };
-    let failed = status != 0 || reason == EndReason::Signalled;
-    if !state.save_path.is_empty() && (!state.save_on_error_only || failed) {
+    let wanted = match state.save_on {
+        SaveOn::Always => true,
+        SaveOn::Error => status != 0 || reason == EndReason::Signalled,
+        SaveOn::Signal => reason == EndReason::Signalled,
+    };
+    if !state.save_path.is_empty() && wanted {
         let path = state.save_path;
         save(control, &path);
     }
@@ -156,11 +160,32 @@ pub fn leave_history() {
     }
 }
 
+/// In the parent of a new process: if only children are wanted, its own recording ends unsaved.
+pub fn after_fork(host: &mut Recorder, engine: &mut Guest, result: i64, flow: Flow) -> Flow {
+    let Some(state) = state::existing() else { return flow };
+    if result < 0 || flow != Flow::Continue || state.on_fork != OnFork::Child || host.events.is_muted() {
+        return flow;
+    }
+    state.save_path = Path::empty();
+    engine.count_transfer();
+    finish(host, engine, EndReason::Detached, 0, format_args!("only children are recorded"));
+    detach(host);
+    dismiss_snapshot();
+    Flow::Leave
+}
+
 /// Tells the user, unless asked to be quiet, why the recording ends before the program.
 pub fn say(engine: &mut Guest, what: fmt::Arguments) {
     let pc = engine.context().rip;
     if is_owner() && !state::existing().is_some_and(|state| state.quiet) {
         report(format_args!("recording of process {} ends at {pc:#x}: {what}. The program goes on unrecorded.", sys::getpid()));
+    }
+}
+
+/// After [`say`], where the exec was refused against expectation.
+pub fn say_goes_on(result: i64) {
+    if is_owner() && !state::existing().is_some_and(|state| state.quiet) {
+        report(format_args!("the program could not be executed: error {}; recording of process {} goes on", -result, sys::getpid()));
     }
 }
 

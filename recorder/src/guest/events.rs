@@ -6,6 +6,7 @@ use engine::{arena, sys, sys::raw};
 use recording::{Body, EventBuilder, EventHeader, Full, RunningHash};
 
 use super::control::control;
+use super::state::Path;
 
 /// Kept free for what ends a recording and for signals, which cannot be undone when they do not fit.
 const RESERVE: u64 = 32 << 10;
@@ -21,15 +22,30 @@ pub struct EventLog {
 }
 
 impl EventLog {
-    /// Maps an empty log of `capacity` bytes in place of any earlier one.
-    pub fn create(capacity: u64) -> Result<Self, i64> {
-        let flags = raw::MAP_SHARED | raw::MAP_ANONYMOUS | raw::MAP_NORESERVE | raw::MAP_FIXED;
+    /// Maps an empty log of `capacity` bytes in place of any earlier one; in a file without name if a directory is given.
+    pub fn create(capacity: u64, directory: &Path) -> Result<Self, i64> {
         let capacity = capacity.max(2 * RESERVE);
-        let got = sys::mmap(arena::EVENT_LOG, capacity, raw::PROT_READ | raw::PROT_WRITE, flags, -1, 0);
+        let (fd, kind) = if directory.is_empty() { (-1, raw::MAP_ANONYMOUS) } else { (file(directory, capacity)?, 0) };
+        let flags = raw::MAP_SHARED | raw::MAP_NORESERVE | raw::MAP_FIXED | kind;
+        let got = sys::mmap(arena::EVENT_LOG, capacity, raw::PROT_READ | raw::PROT_WRITE, flags, fd, 0);
+        if fd >= 0 {
+            sys::close(fd);
+        }
         if got != arena::EVENT_LOG as i64 {
             return Err(got);
         }
         Ok(Self { used: 0, capacity, running: RunningHash::new(), muted: false })
+    }
+
+    /// How much there is.
+    pub fn mark(&self) -> u64 {
+        self.used
+    }
+
+    /// Forgets what was appended since a mark.
+    pub fn rewind(&mut self, mark: u64) {
+        self.used = mark;
+        control().events_used.store(mark, Ordering::Release);
     }
 
     /// From here on this process, a child that borrows a recorded one's memory, is not recorded.
@@ -68,4 +84,23 @@ impl EventLog {
         control().events_used.store(self.used, Ordering::Release);
         Ok(())
     }
+}
+
+/// A file without name. Its blocks are there from the start, so that a full disk shows now and not as a fault later.
+fn file(directory: &Path, length: u64) -> Result<i32, i64> {
+    let fd = sys::open(directory.with_zero(), raw::O_TMPFILE | raw::O_RDWR | raw::O_CLOEXEC, 0o600);
+    if fd < 0 {
+        return Err(fd);
+    }
+    // SAFETY: concerns only the file.
+    let mut result = unsafe { sys::syscall(u64::from(raw::__NR_fallocate), [fd as u64, 0, 0, length, 0, 0]) };
+    if result == -i64::from(sys::errno::EOPNOTSUPP) {
+        // SAFETY: as above.
+        result = unsafe { sys::syscall(u64::from(raw::__NR_ftruncate), [fd as u64, length, 0, 0, 0, 0]) };
+    }
+    if result < 0 {
+        sys::close(fd as i32);
+        return Err(result);
+    }
+    Ok(fd as i32)
 }

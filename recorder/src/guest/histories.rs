@@ -12,7 +12,7 @@ use core::sync::atomic::Ordering;
 use engine::arena;
 use engine::sys::{self, errno, raw};
 
-use super::control::{self, Control};
+use super::control::{self, Control, KEEP, control};
 use super::end;
 use super::state::Path;
 
@@ -63,6 +63,8 @@ impl Histories {
     /// Keeps the history of the recording that has just ended.
     pub fn keep(&mut self) -> Result<(), u32> {
         let slot = self.slots.iter().position(Option::is_none).ok_or(errno::ENOMEM)?;
+        let number = control().post(KEEP);
+        control().wait(number);
         let flags = raw::MREMAP_MAYMOVE | raw::MREMAP_FIXED;
         let moved = sys::mremap(arena::CONTROL, arena::CONTROL_SIZE, arena::CONTROL_SIZE, flags, address(slot));
         if moved != address(slot) as i64 {

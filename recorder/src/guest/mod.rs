@@ -18,6 +18,7 @@ mod code_ranges;
 mod control;
 mod end;
 mod events;
+mod exec;
 mod frames;
 mod guest_bytes;
 mod histories;

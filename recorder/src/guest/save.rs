@@ -150,7 +150,7 @@ fn end_event() -> Vec<u8> {
     bytes
 }
 
-fn is_guest(start: &Start, map: &Map) -> bool {
+pub fn is_guest(start: &Start, map: &Map) -> bool {
     !arena::contains(map.start) && !start.own.contains(&map.start) && map.name != b"[vsyscall]"
 }
 

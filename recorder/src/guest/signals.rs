@@ -125,6 +125,17 @@ impl Signals {
         self.queue = [None; QUEUE];
     }
 
+    /// Hands what waits back to the kernel, which keeps it through an exec. The guest's mask must not be in place yet.
+    pub fn return_queue(&mut self) {
+        for queued in self.queue.iter_mut().filter_map(Option::take) {
+            let args = [sys::getpid() as u64, sys::gettid() as u64, queued.signal as u64, queued.info.as_ptr() as u64, 0, 0];
+            // SAFETY: rt_tgsigqueueinfo reads a siginfo, which `info` is.
+            if unsafe { sys::syscall(u64::from(raw::__NR_rt_tgsigqueueinfo), args) } != 0 {
+                sys::tgkill(sys::getpid(), sys::gettid(), queued.signal);
+            }
+        }
+    }
+
     /// Makes only the kernel's default await `signal`, for dying by it.
     pub fn default(&self, signal: i32) {
         let action = SigAction::default();

@@ -11,11 +11,12 @@ use engine::arena;
 use engine::sys::{self, SigAction, raw};
 use recording::{CpuidLeaf, EndReason, Events, Metadata, Registers};
 
-use super::control::{QUIT, REPORT, SAVE, control};
+use super::control::{KEEP, QUIT, REPORT, SAVE, control};
 use super::host::Recorder;
 use super::maps::Map;
 use super::message::Descriptor;
-use super::save::{has_end, save};
+use super::save::{has_end, is_guest, save};
+use crate::launch::SNAPSHOT_NAME;
 
 /// What the snapshot knows besides its memory.
 pub struct Start {
@@ -52,7 +53,7 @@ fn serve(host: &mut Recorder, start: Start, parent: i32) -> ! {
     close_descriptors();
     ignore_signals();
     sys::prctl(sys::PR_SET_PDEATHSIG, u64::from(raw::SIGUSR1));
-    sys::prctl(sys::PR_SET_NAME, c"undo-snapshot".as_ptr() as u64);
+    sys::prctl(sys::PR_SET_NAME, SNAPSHOT_NAME.as_ptr() as u64);
     let control = control();
     control.ready.store(1, Ordering::Release);
     sys::futex_wake(&control.ready);
@@ -63,7 +64,10 @@ fn serve(host: &mut Recorder, start: Start, parent: i32) -> ! {
             if sys::getppid() != parent {
                 on_orphaned(&start);
             }
-            // A timeout covers a parent that died just before PR_SET_PDEATHSIG.
+            if control.executing.load(Ordering::Acquire) == 1 && has_executed(parent) {
+                forget(&start);
+            }
+            // A timeout covers a parent that died just before PR_SET_PDEATHSIG, and one that became another program.
             sys::futex_wait(&control.request, request, 2);
             continue;
         }
@@ -72,6 +76,9 @@ fn serve(host: &mut Recorder, start: Start, parent: i32) -> ! {
                 let path = until_zero(&control.path);
                 let error = save(&start, path).err().unwrap_or(0);
                 control.result.store(error as u32, Ordering::Relaxed);
+            }
+            KEEP => {
+                sys::prctl(sys::PR_SET_NAME, c"undo-history".as_ptr() as u64);
             }
             REPORT => {
                 sys::write(2, &control.line[..control.line_length as usize]);
@@ -88,6 +95,27 @@ fn serve(host: &mut Recorder, start: Start, parent: i32) -> ! {
         control.done.store(request, Ordering::Release);
         sys::futex_wake(&control.done);
         let _ = &host;
+    }
+}
+
+/// Whether the process that was recorded runs another program by now: our area is no longer mapped there.
+fn has_executed(parent: i32) -> bool {
+    let path = alloc::format!("/proc/{parent}/maps\0");
+    let area = alloc::format!("{:x}-", arena::BASE);
+    super::maps::read_file(path.as_bytes()).is_none_or(|text| !text.windows(area.len()).any(|window| window == area.as_bytes()))
+}
+
+/// Nobody will ask for the history any more. Ending now would signal the new program the death of a child it never had, so this
+/// process stays until that program ends, without the memory it held.
+fn forget(start: &Start) -> ! {
+    for map in start.maps.iter().filter(|map| is_guest(start, map) && map.inode == 0 && !map.shared) {
+        sys::madvise(map.start, map.end - map.start, raw::MADV_DONTNEED);
+    }
+    loop {
+        if sys::getppid() as u32 != control().owner {
+            sys::exit_group(0);
+        }
+        sys::futex_wait(&control().request, control().request.load(Ordering::Relaxed), 60);
     }
 }
 

@@ -49,7 +49,7 @@ fn prepare(state: &mut State) -> Result<Box<Guest>, i64> {
     let image = vector::save();
     let fs_base = fs_base();
     unregister_rseq(fs_base);
-    let events = EventLog::create(state.event_log_bytes)?;
+    let events = EventLog::create(state.event_log_bytes, &state.temporary_directory)?;
     let uuid = uuid();
     let vdso = Vdso::patch(&maps::own());
     let signals = Signals::take_over();
@@ -168,13 +168,14 @@ pub fn in_child(host: &mut Recorder, engine: &mut Guest) -> Flow {
     let parent_uuid = host.uuid;
     let started = (|| {
         map_control()?;
-        host.events = EventLog::create(state.event_log_bytes)?;
+        host.events = EventLog::create(state.event_log_bytes, &state.temporary_directory)?;
         host.uuid = uuid();
         engine.restart_count_behind_call();
         engine.forget_shared_pcs();
         engine.open_code(0, u64::MAX);
         let image = vector::save();
-        name_after_pid(state);
+        state.executed = 0;
+        state.save_path = state.own_path();
         begin(host, engine, state, &image, parent_uuid)
     })();
     match started {
@@ -183,18 +184,6 @@ pub fn in_child(host: &mut Recorder, engine: &mut Guest) -> Flow {
             super::message::report(format_args!("child process {} is not recorded: error {error}", sys::getpid()));
             natively(host)
         }
-    }
-}
-
-/// The child's recording lies beside its parent's, with the process id in its name.
-fn name_after_pid(state: &mut State) {
-    use core::fmt::Write;
-    let path = state.save_path;
-    let Some(stem) = path.as_bytes().strip_suffix(b".undo") else { return };
-    let mut text = alloc::string::String::from(core::str::from_utf8(stem).unwrap_or("child"));
-    let _ = write!(text, "-{}.undo", sys::getpid());
-    if let Some(path) = state::Path::new(text.as_bytes()) {
-        state.save_path = path;
     }
 }
 
@@ -305,6 +294,6 @@ fn read_link(path: &[u8]) -> Vec<u8> {
     target
 }
 
-fn name_of(path: &[u8]) -> &[u8] {
+pub fn name_of(path: &[u8]) -> &[u8] {
     path.rsplit(|&byte| byte == b'/').next().unwrap_or(path)
 }

@@ -75,6 +75,15 @@ pub enum OnFork {
     Both,
 }
 
+/// Which ends of the program are worth a file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SaveOn {
+    Always,
+    /// An exit status other than 0, or a signal.
+    Error,
+    Signal,
+}
+
 pub struct State {
     /// A recording runs: translated code is executing.
     pub recording: bool,
@@ -86,15 +95,43 @@ pub struct State {
     pub access_log_path: Path,
     pub access_log_bytes: u64,
     pub save_path: Path,
-    /// Save only if the program ends with a failure (exit status or signal).
-    pub save_on_error_only: bool,
+    pub save_on: SaveOn,
     pub include_symbol_files: bool,
     pub on_fork: OnFork,
     pub quiet: bool,
     /// `live-record` started the recording.
     pub launched: bool,
+    /// The library's file, if it was preloaded.
+    pub library: Path,
+    /// The file that `live-record` was given; those of other processes and programs are named after it.
+    pub family_path: Path,
+    /// The process that `live-record` became.
+    pub first: u64,
+    /// How many recorded programs this process has executed before this one.
+    pub executed: u64,
+    /// Where the event log is kept instead of in memory.
+    pub temporary_directory: Path,
     /// What standard error was when the recording started.
     pub standard_error: Option<Descriptor>,
+}
+
+impl State {
+    /// Where this process's recording goes, beside those of its family: `NAME.undo` for the first process, `NAME-PID.undo` for others, and
+    /// with `.2`, `.3` … before the ending for the programs that it executes later.
+    pub fn own_path(&self) -> Path {
+        use core::fmt::Write;
+        let Some(stem) = self.family_path.as_bytes().strip_suffix(b".undo") else { return self.family_path };
+        let pid = engine::sys::getpid() as u64;
+        let mut ending = alloc::string::String::new();
+        if pid != self.first {
+            let _ = write!(ending, "-{pid}");
+        }
+        if self.executed > 0 {
+            let _ = write!(ending, ".{}", self.executed + 1);
+        }
+        ending.push_str(".undo");
+        Path::new(&[stem, ending.as_bytes()].concat()).unwrap_or(self.family_path)
+    }
 }
 
 pub const EVENT_LOG_DEFAULT: u64 = 1 << 30;
@@ -125,11 +162,16 @@ pub fn get() -> Result<&'static mut State, i64> {
             access_log_path: Path::empty(),
             access_log_bytes: 0,
             save_path: Path::empty(),
-            save_on_error_only: false,
+            save_on: SaveOn::Always,
             include_symbol_files: true,
             on_fork: OnFork::Parent,
             quiet: false,
             launched: false,
+            library: Path::empty(),
+            family_path: Path::empty(),
+            first: 0,
+            executed: 0,
+            temporary_directory: Path::empty(),
             standard_error: None,
         });
         Ok(&mut *state)

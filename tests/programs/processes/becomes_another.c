@@ -1,6 +1,6 @@
 // exec of another program: the recording ends there, the program goes on.
 //@ args: first
-//@ stops: executes another program
+//@ stops alone: executes another program
 //@ ends: exit 11
 #include "../program.h"
 

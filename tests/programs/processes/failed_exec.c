@@ -1,14 +1,69 @@
 // An exec that fails changes nothing: the program goes on, and so does its recording.
-//@ fails: an exec that fails ends the recording
 #include "../program.h"
+#include <sys/resource.h>
+#include <sys/stat.h>
+
+static char *const environment[] = {"A=B", NULL};
+
+static void try(const char *name, char **argv)
+{
+    errno = 0;
+    int result = execve(name, argv, environment);
+    printf("%.20s: %d %s\n", (uintptr_t)name < 4096 ? "not a string" : name, result, strerror(errno));
+}
+
+static void on_signal(int signal) { printf("signal %d\n", signal); }
+
+static void make(const char *name, const char *text, mode_t mode)
+{
+    int fd = open(name, O_WRONLY | O_CREAT | O_TRUNC, 0600);
+    must(fd >= 0 && write(fd, text, strlen(text)) == (ssize_t)strlen(text) && close(fd) == 0 && chmod(name, mode) == 0);
+}
 
 int main(void)
 {
-    static const char *const names[] = {"/no/such/program", "/etc/passwd", "/"};
-    for (int i = 0; i < 3; i++)
+    volatile int *shared = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    shared[0] = 1;
+    signal(SIGUSR1, on_signal);
+    sigset_t set;
+    sigemptyset(&set);
+    sigaddset(&set, SIGUSR1);
+    sigprocmask(SIG_BLOCK, &set, NULL);
+    raise(SIGUSR1); // waits
+    char *argv[] = {"x", NULL};
+    make("plain", "not a program", 0600);
+    make("text", "not a program", 0700);
+    make("empty", "", 0700);
+    make("script", "#!/no/such/interpreter\n", 0700);
+    make("broken", "\177ELF\2\1\1 and no more than that", 0700);
+    must(symlink("loop", "loop") == 0);
+    static const char *const names[] = {"/no/such/program", "plain", "/", "text", "empty", "script", "broken", "loop", "text/x", ""};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
     {
-        int result = execl(names[i], "x", NULL);
-        printf("%s: %d %s\n", names[i], result, strerror(errno));
+        try(names[i], argv);
     }
-    printf("still here\n");
+    char name[300];
+    memset(name, 'x', sizeof name - 1);
+    name[sizeof name - 1] = 0;
+    try(name, argv);
+    try((const char *)8, argv);
+    char *large = malloc(200000);
+    memset(large, 'x', 199999);
+    large[199999] = 0;
+    char *too_long[] = {"x", large, NULL};
+    try("/bin/true", too_long);
+    try("/bin/true", (char **)8);
+    int fd = open("text", O_RDONLY);
+    printf("%ld %s\n", syscall(SYS_execveat, fd, "", argv, environment, AT_EMPTY_PATH), strerror(errno));
+    // In a child that borrows this process's memory.
+    pid_t child = vfork();
+    if (child == 0)
+    {
+        execve("script", argv, environment);
+        shared[1] = errno;
+        _exit(7);
+    }
+    wait_for("child", child);
+    sigprocmask(SIG_UNBLOCK, &set, NULL);
+    printf("still here %d %d\n", ++shared[0], shared[1]);
 }
