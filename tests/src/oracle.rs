@@ -86,7 +86,7 @@ fn compare(program: &Program) -> Result<Option<String>> {
     if let Some(difference) = differences(&native, &recorded) {
         return Ok(Some(difference));
     }
-    if let Some(wrong) = check_end(program, &recording)? {
+    if let Some(wrong) = check_end(program, &last_of_its_process(&recording))? {
         return Ok(Some(wrong));
     }
     for recording in recordings(home.path())? {
@@ -107,6 +107,12 @@ fn recordings(directory: &Path) -> Result<Vec<PathBuf>> {
     paths.retain(|path| path.extension().is_some_and(|extension| extension == "undo"));
     paths.sort();
     Ok(paths)
+}
+
+/// Of a process that executes programs which are recorded too, the recording of the last of them.
+fn last_of_its_process(recording: &Path) -> PathBuf {
+    let later = |number: u32| recording.with_file_name(format!("{}-{number}.undo", recording.file_stem().unwrap_or_default().display()));
+    (2..).map(later).take_while(|path| path.exists()).last().unwrap_or_else(|| recording.to_owned())
 }
 
 /// The recording must reach the program's end, unless the program is one that stops it.
