@@ -550,22 +550,31 @@ impl Turn<'_> {
                 }
                 self.with_output(host, engine, third, &old.to_le_bytes())
             }
+            raw::__NR_rt_sigpending => {
+                let mut set = [0u8; 8];
+                if second > set.len() as u64 {
+                    return self.done_simply(host, engine, -i64::from(sys::errno::EINVAL));
+                }
+                // SAFETY: the kernel writes at most eight bytes, to `set`.
+                unsafe { sys::syscall(self.number, [(&raw mut set) as u64, second, 0, 0, 0, 0]) };
+                let pending = (u64::from_le_bytes(set) | host.signals.queued()) & host.signals.mask;
+                self.with_output(host, engine, first, &pending.to_le_bytes()[..second as usize])
+            }
             raw::__NR_sigaltstack => {
-                let old = host.signals.stack;
-                let on_stack = old.size != 0 && engine.context().gpr[reg::RSP].wrapping_sub(old.sp) < old.size;
-                let state = if on_stack { raw::SS_ONSTACK } else { 0 };
+                let sp = engine.context().gpr[reg::RSP];
+                let shown = host.signals.shown_stack(sp);
                 if first != 0 {
-                    if on_stack {
-                        return self.done_simply(host, engine, -i64::from(sys::errno::EPERM));
-                    }
                     let mut bytes = [0u8; 24];
                     if read_guest(first, &mut bytes) != bytes.len() {
                         return self.done_simply(host, engine, -i64::from(sys::errno::EFAULT));
                     }
                     let word = |index: usize| super::access::word(&bytes[8 * index..8 * index + 8]);
-                    host.signals.stack = SigAltStack { sp: word(0), flags: word(1) as i32, size: word(2) };
+                    let asked = SigAltStack { sp: word(0), flags: word(1) as i32, size: word(2) };
+                    if let Err(error) = host.signals.change_stack(asked, sp) {
+                        return self.done_simply(host, engine, -i64::from(error));
+                    }
                 }
-                let words = [old.sp, u64::from(old.flags as u32 | state), old.size].map(u64::to_le_bytes);
+                let words = [shown.sp, u64::from(shown.flags as u32), shown.size].map(u64::to_le_bytes);
                 self.with_output(host, engine, second, words.as_flattened())
             }
             raw::__NR_rt_sigreturn => frames::sigreturn(host, engine, &self.args),

@@ -88,9 +88,8 @@ pub fn enter_handler(host: &mut Recorder, engine: &mut Guest, queued: &Queued, a
     let header = host.header(engine);
     let before = host.registers(engine);
     let stack = host.signals.stack;
-    let on_stack = before.gpr[reg::RSP].wrapping_sub(stack.sp) < stack.size;
-    let use_stack =
-        action.flags & u64::from(raw::SA_ONSTACK) != 0 && stack.flags & raw::SS_DISABLE as i32 == 0 && stack.size != 0 && !on_stack;
+    let on_stack = host.signals.is_on_stack(before.gpr[reg::RSP]);
+    let use_stack = action.flags & u64::from(raw::SA_ONSTACK) != 0 && stack.size != 0 && !on_stack;
     let top = if use_stack { stack.sp + stack.size } else { before.gpr[reg::RSP].wrapping_sub(128) };
     let image = vector_image();
     let vector_at = top.wrapping_sub(image.len() as u64) & !63;
@@ -141,6 +140,9 @@ pub fn enter_handler(host: &mut Recorder, engine: &mut Guest, queued: &Queued, a
     let own = if action.flags & u64::from(raw::SA_NODEFER) == 0 { 1 << (queued.signal - 1) } else { 0 };
     let in_force = host.signals.take_mask_in_force();
     host.signals.set_mask(in_force | action.mask | own);
+    if stack.flags as u32 & raw::SS_AUTODISARM != 0 {
+        host.signals.stack = SigAltStack { sp: 0, flags: raw::SS_DISABLE as i32, size: 0 };
+    }
     if action.flags & u64::from(raw::SA_RESETHAND) != 0 {
         host.signals.set_action(queued.signal, SigAction::default());
     }

@@ -154,6 +154,42 @@ impl Signals {
         sys::rt_sigprocmask(raw::SIG_SETMASK, Some(&real), None);
     }
 
+    /// The set of signals that wait in our queue.
+    pub fn queued(&self) -> u64 {
+        self.queue.iter().flatten().fold(0, |set, queued| set | bit(queued.signal as u32))
+    }
+
+    /// Whether a program whose stack pointer is `sp` runs on its alternative stack.
+    pub fn is_on_stack(&self, sp: u64) -> bool {
+        let stack = &self.stack;
+        stack.flags as u32 & raw::SS_AUTODISARM == 0 && sp > stack.sp && sp - stack.sp <= stack.size
+    }
+
+    /// The alternative stack as sigaltstack shows it.
+    pub fn shown_stack(&self, sp: u64) -> SigAltStack {
+        let state = match self.stack.size {
+            0 => raw::SS_DISABLE,
+            _ if self.is_on_stack(sp) => raw::SS_ONSTACK,
+            _ => 0,
+        };
+        SigAltStack { flags: (state | self.stack.flags as u32 & raw::SS_AUTODISARM) as i32, ..self.stack }
+    }
+
+    /// What sigaltstack does. The error is an errno.
+    pub fn change_stack(&mut self, asked: SigAltStack, sp: u64) -> Result<(), u32> {
+        let mode = asked.flags as u32 & !raw::SS_AUTODISARM;
+        if self.is_on_stack(sp) {
+            return Err(sys::errno::EPERM);
+        }
+        self.stack = match mode {
+            raw::SS_DISABLE => SigAltStack { sp: 0, size: 0, ..asked },
+            0 | raw::SS_ONSTACK if asked.size < u64::from(raw::MINSIGSTKSZ) => return Err(sys::errno::ENOMEM),
+            0 | raw::SS_ONSTACK => asked,
+            _ => return Err(sys::errno::EINVAL),
+        };
+        Ok(())
+    }
+
     pub fn is_blocked(&self, signal: i32) -> bool {
         self.mask & bit(signal as u32) != 0
     }
