@@ -70,6 +70,8 @@ fn coreutils() {
         task("cat", ["cat", "-n", "a", "-", "a"]).stdin("from stdin\n").file("a", "in a file\n"),
         task("cat missing", ["cat", "missing"]).exits(1),
         task("ls", ["ls", "-A", "-1", "-F", "--color=always"]).file("b", "x").file("d/c", "y").file("a", "z"),
+        task("ls all", ["ls", "-la", "/etc"]),
+        task("sort of 20 MB", ["sort", "--parallel=1", "in", "-o", "out"]).file("in", lines(420_000)),
         task("ls long", ["ls", "-l", "--time-style=+%Y", "/etc/passwd", "/usr/bin"]),
         task("sort", ["sort", "--parallel=1", "-n", "-k1"]).stdin(lines(20_000)),
         task("sort unique", ["sort", "--parallel=1", "-u", "-r", "-t", " ", "-k3", "in", "-o", "out"]).file("in", lines(3_000)),
@@ -246,6 +248,16 @@ try: 1 / 0
 except ZeroDivisionError as e: print(e)
 sys.exit(3)
 ";
+    let many = "
+import json, re, hashlib
+items = [{'id': i, 'name': 'item %d' % (i * 7919 % 100003), 'tags': [i % 7, i % 11]} for i in range(50000)]
+text = json.dumps(items)
+back = json.loads(text)
+found = re.findall(r'item (\\d*7\\d)\\b', text)
+total = hashlib.sha256()
+for item in back: total.update(hashlib.md5(item['name'].encode()).digest())
+print(len(text), len(found), found[:3], total.hexdigest(), back == items)
+";
     let threads = "
 import threading
 out = []
@@ -267,6 +279,7 @@ print(sorted(out))
     let interpreter = interpreter.as_str();
     check_tasks(vec![
         task("python", [interpreter, "-c", python]),
+        task("python, 50,000 items", [interpreter, "-c", many]),
         task("python system", [interpreter, "-c", system, "argument"]).exits(3),
         task("python threads", [interpreter, "-c", threads]).stops("a second thread"),
         task("python error", [interpreter, "-c", "import nothing_like_it"]).exits(1),

@@ -107,11 +107,38 @@ impl Turn<'_> {
     /// Executes the call as it is and notes its outputs.
     fn plain(&mut self, host: &mut Recorder, engine: &mut Guest) -> Flow {
         let (result, outputs) = self.execute(host, engine);
+        if self.number as u32 == raw::__NR_shmctl && result >= 0 {
+            self.hide_aliases(host, engine, result);
+        }
         if result == frames::RESTART || (result == -i64::from(sys::errno::EINTR) && host.signals.restarts(self.number as u32)) {
             // Nothing happened: the handler runs first, and returns to the call.
             return Flow::NotMade;
         }
         self.done(host, engine, result, &mut |builder| push_outputs(builder, &outputs))
+    }
+
+    /// The kernel counts our aliases of a System V segment among its attachments.
+    fn hide_aliases(&self, host: &Recorder, engine: &mut Guest, result: i64) {
+        const IPC_STAT: u64 = 2;
+        const SHM_STAT: u64 = 13;
+        const SHM_STAT_ANY: u64 = 15;
+        /// In `struct shmid64_ds`.
+        const ATTACHMENTS: u64 = 88;
+        let [id, command, status, ..] = self.args;
+        let id = match command {
+            IPC_STAT => id & 0xffff_ffff,
+            SHM_STAT | SHM_STAT_ANY => result as u64,
+            _ => return,
+        };
+        let at = status.wrapping_add(ATTACHMENTS);
+        let mut count = [0u8; 8];
+        if host.shared.find(at).is_some() || read_guest(at, &mut count) != count.len() {
+            return;
+        }
+        // Such a mapping's inode is the segment's number.
+        let is_alias = |map: &&Map| arena::contains(map.start) && map.inode == id && map.name.starts_with(b"/SYSV");
+        let aliases = maps::own().iter().filter(is_alias).count() as u64;
+        engine.write_guest(at, &u64::from_le_bytes(count).saturating_sub(aliases).to_le_bytes());
     }
 
     /// Runs the call with shared memory in reach of the kernel; logs the kernel's accesses to it.
@@ -403,13 +430,21 @@ impl Turn<'_> {
         if let Some(map) = host.shared.find(address) {
             actual[0] = map.to_alias(address);
         }
-        let result = match self.args[2] as u32 {
+        let advice = self.args[2] as u32;
+        let result = match advice {
             // When freed pages become zero is the kernel's whim; keeping them is within what it promises.
             raw::MADV_FREE => 0,
             // SAFETY: advice about the guest's own memory.
             _ => unsafe { sys::syscall(self.number, actual) },
         };
-        self.done_simply(host, engine, result)
+        let mut back = Vec::new();
+        if result == 0 && [raw::MADV_DONTNEED, raw::MADV_DONTNEED_LOCKED].contains(&advice) {
+            // Of a private mapping of a file, the file's contents come back.
+            let end = address.saturating_add(self.args[1]).saturating_add(4095) & !4095;
+            let files = maps::own().into_iter().filter(|map| map.inode != 0 && !map.shared && map.start < end && address < map.end);
+            back.extend(files.map(|map| (map.start.max(address), map.end.min(end))));
+        }
+        self.done(host, engine, result, &mut |builder| back.iter().try_for_each(|&(start, end)| push_memory(builder, start, end)))
     }
 
     fn process(&mut self, host: &mut Recorder, engine: &mut Guest) -> Flow {
@@ -622,6 +657,18 @@ fn push_outputs(builder: &mut EventBuilder, outputs: &[(u64, u64, u64)]) -> Resu
         let slot = builder.push_write_header(address, length)?;
         let got = read_guest(readable, slot);
         slot[got..].fill(0);
+    }
+    Ok(())
+}
+
+/// What can be read of [start, end), from its start on.
+fn push_memory(builder: &mut EventBuilder, start: u64, end: u64) -> Result<(), Full> {
+    let mut page = [0u8; 4096];
+    for at in (start..end).step_by(page.len()) {
+        if read_guest(at, &mut page) != page.len() {
+            break;
+        }
+        builder.push_write(at, &page)?;
     }
     Ok(())
 }

@@ -51,6 +51,11 @@ pub fn make(host: &mut Recorder, start: Start) -> Result<(), i64> {
 
 fn serve(host: &mut Recorder, start: Start, parent: i32) -> ! {
     close_descriptors();
+    // Shared memory is no part of the start state, and whoever counts its attachments is not to count ours.
+    for map in host.shared.iter() {
+        sys::munmap(map.start, map.length());
+        sys::munmap(map.alias, map.length());
+    }
     ignore_signals();
     sys::prctl(sys::PR_SET_PDEATHSIG, u64::from(raw::SIGUSR1));
     sys::prctl(sys::PR_SET_NAME, SNAPSHOT_NAME.as_ptr() as u64);
