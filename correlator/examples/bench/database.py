@@ -16,7 +16,8 @@ try:
     import duckdb
     name = "DuckDB " + duckdb.__version__
     db = duckdb.connect(folder + "/db")
-    db.execute("SET preserve_insertion_order = false; SET memory_limit = '6GB'; SET threads = 2")
+    # Whoever reads our output wants no progress bar in it.
+    db.execute("SET enable_progress_bar = false; SET preserve_insertion_order = false; SET memory_limit = '6GB'; SET threads = 2")
     types = ", ".join(f"'{column}': '{'UTINYINT' if column == 'kind' else 'UBIGINT'}'" for column in columns)
     # Sorted, so that the ranges of values in its row groups say which to skip; and the index.
     db.execute(f"CREATE TABLE accesses AS SELECT * FROM read_csv('/dev/stdin', header = false, columns = {{{types}}}) ORDER BY line, clock_start")
