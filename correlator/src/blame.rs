@@ -133,8 +133,8 @@ impl View<'_> {
         self.seek_up_to(&mut all, &last)?;
         let mut backward = Backward::new(self.source, all, &accept)?;
         let mut youngest_first = vec![last];
-        // Values may show of some that they came later than `last`, so ask for a few more.
-        let mut wanted = limit.max(1).saturating_add(8);
+        // Values may show of some that they came later than `last`; then ask for a few more.
+        let (mut wanted, mut more) = (limit.max(1), 8usize);
         loop {
             while youngest_first.len() < wanted {
                 match backward.next()? {
@@ -146,7 +146,8 @@ impl View<'_> {
             let all: Vec<&Record> = heads.iter().chain(youngest_first.iter().rev()).collect();
             let order = arrange(&all, heads.len(), range, RowsAre::AllToTheLast);
             if order.len() < limit && !heads.is_empty() {
-                wanted = wanted.saturating_mul(2);
+                wanted = wanted.saturating_add(more);
+                more = more.saturating_mul(2);
                 continue;
             }
             let cut = (!heads.is_empty()).then(|| Cut { older_at_most: backward.remaining() });

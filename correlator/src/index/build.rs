@@ -7,13 +7,13 @@
 //! ```
 use super::Skipped;
 use super::column::Column;
-use super::segment::{FAR, NEAR, START_EVERY, Segment, mask};
+use super::segment::{FAR, NEAR, START_EVERY, Segment, line_key, mask};
 use crate::error::Error;
-use crate::source::{Block, Extent, Mark, Raw, Source, walk, word};
+use crate::source::{Block, Source, walk};
 use rayon::prelude::*;
 use rustc_hash::FxHashMap;
-use shmem_log::BlockInfo;
 use shmem_log::layout::*;
+use shmem_log::{BlockInfo, Extent, Mark, RecordHead};
 use std::sync::atomic::{AtomicU16, AtomicU32, AtomicU64, Ordering::Relaxed};
 
 /// What a task found in its blocks.
@@ -157,23 +157,22 @@ fn scan(source: &Source, infos: &[BlockInfo], first: usize, done: &AtomicU64, pr
     part.start.reserve(expected);
     let mut numbers = Numbers::default();
     let mut bytes = vec![0; BLOCK_BYTES as usize];
-    let mut header = [0; BLOCK_HEADER_BYTES as usize];
     for (index, info) in infos.iter().enumerate() {
-        source.load(info.ticket, &mut bytes, &mut header)?;
-        let used = word(&header, BLK_USED as usize) as u32;
+        source.reader.read_slots(info.ticket, 0, &mut bytes)?;
+        let times = info.times(&[]);
         part.blocks.push(Block {
             ticket: info.ticket,
             records: info.records,
             recording: info.recording.get() as u16,
-            bb_base: word(&header, BLK_BB_BASE as usize),
+            bb_base: times.bb_base,
             bb_first: u64::MAX,
             bb_last: 0,
-            tsc_first: info.tsc_first,
-            tsc_last: info.tsc_last.unwrap_or(0),
-            slots: used.min(SLOTS_PER_BLOCK as u32),
+            tsc_first: times.tsc_first,
+            tsc_last: times.tsc_last.unwrap_or(0),
+            slots: times.slots.min(SLOTS_PER_BLOCK as u32),
             first_mark: part.marks.len() as u32,
         });
-        scan_block(source, info, (first + index) as u32, &bytes, used, &mut part, &mut numbers);
+        scan_block(source, info, (first + index) as u32, &bytes, &mut part, &mut numbers);
         if index % 64 == 63 {
             let records = infos[index - 63..=index].iter().map(|info| u64::from(info.records)).sum::<u64>();
             progress(done.fetch_add(records, Relaxed) + records);
@@ -182,7 +181,7 @@ fn scan(source: &Source, infos: &[BlockInfo], first: usize, done: &AtomicU64, pr
     // A block that was overwritten meanwhile may have shown anything; without records, nothing in it is looked at any more.
     if !source.confirm(infos.iter().map(|info| info.ticket))? {
         for block in &mut part.blocks {
-            if !source.is_current(block.ticket)? {
+            if !source.reader.is_current(block.ticket)? {
                 block.records = 0;
             }
         }
@@ -190,26 +189,28 @@ fn scan(source: &Source, infos: &[BlockInfo], first: usize, done: &AtomicU64, pr
     Ok(part)
 }
 
-fn scan_block(source: &Source, info: &BlockInfo, number: u32, bytes: &[u8], used: u32, part: &mut Part, numbers: &mut Numbers) {
+fn scan_block(source: &Source, info: &BlockInfo, number: u32, bytes: &[u8], part: &mut Part, numbers: &mut Numbers) {
     let mut bad = 0;
     let Some(block) = part.blocks.last().copied() else { return };
     let (mut base, mut bb_first, mut bb_last) = (block.bb_base, block.bb_first, block.bb_last);
-    let each = |raw: Raw| {
-        if raw.shape() == SHAPE_MARK {
-            part.marks.push(Mark { slot: raw.slot, tsc: raw.word1, bb_base: raw.word2 });
-            base = raw.word2;
+    let each = |slot: u32, head: RecordHead| {
+        if let Some(mark) = head.mark(slot) {
+            part.marks.push(mark);
+            base = mark.bb_base;
             return;
         }
-        let bbcount = base.wrapping_add(raw.delta());
+        let bbcount = base.wrapping_add(head.commit >> 32);
         (bb_first, bb_last) = (bb_first.min(bbcount), bb_last.max(bbcount));
-        if add(source, info, number, bytes, &raw, part, numbers).is_none() {
+        let place = number << SLOTS_PER_BLOCK.ilog2() | slot;
+        let slots = &bytes[slot as usize * SLOT_BYTES as usize..];
+        if add(source, info, place, slots, &head, part, numbers).is_none() {
             bad += 1;
             if part.skipped.first.is_none() {
-                part.skipped.first = Some(format!("slot {} of block {}: no record that a writer wrote", raw.slot, info.ticket));
+                part.skipped.first = Some(format!("slot {slot} of block {}: no record that a writer wrote", info.ticket));
             }
         }
     };
-    let walked = walk(bytes, info.released.then_some(used), info.records, each);
+    let walked = walk(bytes, info.released.then_some(block.slots), info.records, each);
     if let Some(block) = part.blocks.last_mut() {
         (block.bb_first, block.bb_last) = (bb_first, bb_last);
     }
@@ -221,28 +222,30 @@ fn scan_block(source: &Source, info: &BlockInfo, number: u32, bytes: &[u8], used
     }
 }
 
-/// Adds a record to the lists of the lines that it touches.
+/// Adds a record to the lists of the lines that it touches; its slots are the first in `bytes`.
 #[inline]
-fn add(source: &Source, info: &BlockInfo, number: u32, bytes: &[u8], raw: &Raw, part: &mut Part, numbers: &mut Numbers) -> Option<()> {
-    let Extent { object, offset, len, kind } = raw.extent(&source.sites)?;
-    let place = number << SLOTS_PER_BLOCK.ilog2() | raw.slot;
+fn add(
+    source: &Source,
+    info: &BlockInfo,
+    place: u32,
+    bytes: &[u8],
+    head: &RecordHead,
+    part: &mut Part,
+    numbers: &mut Numbers,
+) -> Option<()> {
+    let Extent { object, offset, len, kind } = source.reader.extent(head)?;
     let end = offset + u64::from(len);
     let (first, last) = (offset / LINE_BYTES, (end - 1) / LINE_BYTES);
+    let mut intervals = head.intervals(bytes);
     for line in first..=last {
-        let start = if raw.shape() == SHAPE_LONG {
-            let at = (raw.slot as usize + 1) * SLOT_BYTES as usize + (line - first) as usize * 16;
-            shmem_log::Interval::new(word(bytes, at), word(bytes, at + 8))?
-        } else {
-            raw.short_interval()
-        };
+        let interval = intervals.next()?;
         let words = words(line * LINE_BYTES, offset, end);
-        let key = u64::from(object) << 42 | line;
-        let list = numbers.list(key, info.recording.get() as u16, &mut part.lists);
+        let list = numbers.list(line_key(object, line), info.recording.get() as u16, &mut part.lists);
         part.lists[list as usize].2 += 1;
         part.list.push(list);
         part.place.push(place);
         part.mask.push(mask(words, kind.writes()));
-        part.start.push(start.start);
+        part.start.push(interval.start);
     }
     Some(())
 }

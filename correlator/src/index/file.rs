@@ -16,7 +16,8 @@
 use super::column::{Backing, Cell, Column};
 use super::segment::Segment;
 use super::{Index, Skipped};
-use crate::source::{Block, Mark};
+use crate::source::Block;
+use shmem_log::Mark;
 use std::fs::File;
 use std::io::{self, BufWriter, Write};
 use std::os::unix::fs::{FileExt, OpenOptionsExt};

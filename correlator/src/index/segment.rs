@@ -3,9 +3,9 @@ use super::Skipped;
 use super::column::Column;
 use crate::error::Error;
 use crate::record::Record;
-use crate::source::{Block, Mark, PAGE_SLOTS, Source};
+use crate::source::{Block, PAGE_SLOTS, Source};
 use shmem_log::layout::SLOTS_PER_BLOCK;
-use shmem_log::{ObjectIndex, RecordingIndex};
+use shmem_log::{Mark, ObjectIndex, RecordingIndex};
 
 /// Entries, counted over the whole segment, of which one has its start noted.
 pub(super) const START_EVERY: usize = 16;

@@ -6,7 +6,7 @@ use correlator::{Record, Symbols};
 use serde_json::Value;
 use std::fs::File;
 use std::io::{BufWriter, Write};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 #[derive(Clone, Copy, clap::ValueEnum)]
 enum Format {
@@ -50,20 +50,28 @@ const COLUMNS: [&str; 18] = [
     "contended",
 ];
 
+impl Arguments {
+    /// Whether this is for the program that writes Parquet, which takes folders of logs too.
+    pub fn is_parquet(&self) -> bool {
+        matches!(self.format, Format::Parquet)
+    }
+}
+
 /// False if the program that writes Parquet failed, and said why.
-pub fn run(session: &Session, arguments: &Arguments, out: &mut impl Write) -> Result<bool> {
+pub fn parquet(log: &Path, arguments: &Arguments) -> Result<bool> {
+    let Some(output) = &arguments.output else { bail!("--output: expected a folder for the Parquet files, found none") };
+    super::sql::export_parquet(log, output)
+}
+
+pub fn run(session: &Session, arguments: &Arguments, out: &mut impl Write) -> Result<()> {
     match &arguments.output {
-        output if matches!(arguments.format, Format::Parquet) => {
-            let Some(output) = output else { bail!("--output: expected a folder for the Parquet files, found none") };
-            return super::sql::export_parquet(&session.log, output);
-        }
         Some(path) => {
             let file = File::create(path).with_context(|| format!("{}: cannot create", path.display()))?;
             write(session, arguments, &mut BufWriter::new(file))?;
         }
         None => write(session, arguments, &mut BufWriter::new(out))?,
     }
-    Ok(true)
+    Ok(())
 }
 
 fn write(session: &Session, arguments: &Arguments, out: &mut impl Write) -> Result<()> {

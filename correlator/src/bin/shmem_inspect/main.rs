@@ -177,8 +177,10 @@ fn run() -> Result<bool> {
     let arguments = Arguments::parse_from(arguments());
     let out = &mut io::stdout().lock();
     let Some(log) = arguments.log else { bail!("which log? See shmem-inspect --help") };
-    if let Some(Command::Sql(command)) = &arguments.command {
-        return sql::query(&log, command, arguments.json);
+    match &arguments.command {
+        Some(Command::Sql(command)) => return sql::query(&log, command, arguments.json),
+        Some(Command::Export(command)) if command.is_parquet() => return export::parquet(&log, command),
+        _ => {}
     }
     let session = Session::open(log, arguments.json, arguments.no_cache)?;
     match arguments.command.unwrap_or(Command::Info) {
@@ -188,7 +190,7 @@ fn run() -> Result<bool> {
         Command::Hot(arguments) => hot::run(&session, &arguments, out)?,
         Command::Races(arguments) => races::run(&session, &arguments, out)?,
         Command::Timeline(arguments) => timeline::run(&session, &arguments)?,
-        Command::Export(arguments) => return export::run(&session, &arguments, out),
+        Command::Export(arguments) => export::run(&session, &arguments, out)?,
         Command::Verify => return verify::run(&session, out),
         // Answered above: it may be about a folder.
         Command::Sql(_) => {}
