@@ -34,7 +34,7 @@ pub struct Context {
     pub saved_flags: u64,
     pub result_rax: u64,
     pub result_flags: u64,
-    pub old_value: u64,
+    pub old_value: [u64; 8],
     /// The bbcount if all counters were zero.
     pub count_total: i64,
     /// Countdown of control transfers; a decrement that makes one negative leads to an exit.

@@ -56,10 +56,12 @@ const INLINE: InlineSite = InlineSite {
         slot_commit: 24,
         slot_bytes: 32,
         double: 1 << 30,
+        long: 2 << 30,
         pauses: 24,
     },
     cell: arena::HEAP + 64,
     number: 5,
+    long_head: 0x77,
 };
 
 struct Settings {

@@ -13,8 +13,8 @@
 pub struct Window {
     /// Guest address.
     pub start: u64,
-    /// For accesses of 1, 2, 4 and 8 bytes: how far behind `start` they may begin.
-    pub reach: [u64; 4],
+    /// For accesses of 1, 2, 4 … 64 bytes: how far behind `start` they may begin.
+    pub reach: [u64; 7],
     /// Distance to the real pages, to the known copy.
     pub alias: u64,
     pub known: u64,
@@ -26,7 +26,7 @@ pub struct Window {
 
 impl Window {
     /// No address lies in it.
-    pub const NONE: Self = Self { start: 1 << 63, reach: [0; 4], alias: 0, known: 0, place: 0, hash: 0 };
+    pub const NONE: Self = Self { start: 1 << 63, reach: [0; 7], alias: 0, known: 0, place: 0, hash: 0 };
 }
 
 pub mod window {
@@ -61,8 +61,9 @@ pub struct LogWords {
     pub slot_value: i32,
     pub slot_commit: i32,
     pub slot_bytes: i32,
-    /// What marks a record of two slots in the commit word.
+    /// What marks a record of two slots, and a long one, in the commit word.
     pub double: u32,
+    pub long: u32,
     /// `pause` instructions after a contended locked access.
     pub pauses: u32,
 }
@@ -75,4 +76,6 @@ pub struct InlineSite {
     pub cell: u64,
     /// The site's number in the log, below 2^30.
     pub number: u32,
+    /// Second word of a long record by this site, for accesses of more than 8 bytes.
+    pub long_head: u64,
 }

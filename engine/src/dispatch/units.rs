@@ -191,7 +191,8 @@ impl<H: Host> Engine<H> {
             Spill::None => {}
             Spill::Inline { set, flags, undo } => {
                 if let Some((register, size)) = undo {
-                    memory::write_guest(gpr[register as usize], &context.old_value.to_le_bytes()[..size as usize]);
+                    let old = context.old_value.map(u64::to_le_bytes);
+                    memory::write_guest(gpr[register as usize], &old.as_flattened()[..size as usize]);
                 }
                 for register in (0..16).filter(|register| set >> register & 1 != 0) {
                     context.gpr[register] = context.saved[register];

@@ -93,7 +93,7 @@ impl Translator<'_> {
         let fits = site.form == Form::Explicit
             && !site.masked
             && !site.bit_offset
-            && [1, 2, 4, 8].contains(&site.size)
+            && ([1, 2, 4, 8].contains(&site.size) || ([16, 32, 64].contains(&site.size) && site.kind != Kind::ReadWrite))
             && insn.instruction.segment_prefix() == Register::None
             && self.cold_sites.len() < SITES_MAX;
         if !fits {
@@ -274,7 +274,13 @@ impl Sequence<'_, '_, '_> {
             self.leave_if(CONDITION_ABOVE);
         }
         self.op(Op::Load, s.slot, gs(log.cursor));
-        self.op(Op::Compare, s.slot, gs(log.limit));
+        if self.is_long() {
+            // The limit is that of two slots.
+            self.op(Op::Address, reg::RAX, Place::At(s.slot, (self.long_slots() - 2) * log.slot_bytes));
+            self.op(Op::Compare, reg::RAX, gs(log.limit));
+        } else {
+            self.op(Op::Compare, s.slot, gs(log.limit));
+        }
         self.leave_if(CONDITION_ABOVE);
         self.op(Op::Load, s.commit, Place::Gs(offset::COUNT_TOTAL));
         for counter in 0..COUNTERS {
@@ -292,8 +298,13 @@ impl Sequence<'_, '_, '_> {
         self.t.asm.shift(Shift::Right, reg::RAX, 32);
         self.leave_if(CONDITION_NOT_EQUAL);
         self.t.asm.shift(Shift::Left, s.commit, 32);
-        let shape = if self.site.kind == Kind::ReadWrite { log.double } else { 0 };
-        self.op(Op::Address, s.commit, Place::At(s.commit, (self.words.number | shape) as i32));
+        if self.is_long() {
+            self.t.asm.load_immediate(reg::RAX, u64::from(self.words.number | log.long));
+            self.op(Op::Add, s.commit, Place::Register(reg::RAX));
+        } else {
+            let shape = if self.site.kind == Kind::ReadWrite { log.double } else { 0 };
+            self.op(Op::Address, s.commit, Place::At(s.commit, (self.words.number | shape) as i32));
+        }
     }
 
     /// Marks the slot; the clock's address, those of the real and the known bytes.
@@ -321,6 +332,41 @@ impl Sequence<'_, '_, '_> {
         self.op(Op::Add, s.operand, Place::At(s.value, window::KNOWN));
     }
 
+    /// More than a short record holds.
+    fn is_long(&self) -> bool {
+        self.site.size > 8
+    }
+
+    fn long_slots(&self) -> i32 {
+        // The first slot, then the interval and the bytes.
+        1 + (16 + self.site.size).div_ceil(self.log().slot_bytes as u32) as i32
+    }
+
+    /// Offset and size of the pieces in which memory is read and written.
+    fn parts(&self) -> impl Iterator<Item = (i32, u32)> + use<> {
+        let size = self.site.size;
+        (0..size).step_by(8).map(move |at| (at as i32, size.min(8)))
+    }
+
+    /// A long record of what the known copy has now. `value`, `real` and rax are lost.
+    fn long_record(&mut self, end: usize) {
+        let (s, log) = (self.s, self.log());
+        let payload = log.slot_bytes;
+        self.op(Op::Store, s.start, Place::At(s.slot, payload));
+        self.op(Op::Store, end, Place::At(s.slot, payload + 8));
+        for (at, _) in self.parts() {
+            self.op(Op::Load, s.value, Place::At(s.operand, at));
+            self.op(Op::Store, s.value, Place::At(s.slot, payload + 16 + at));
+        }
+        self.t.asm.load_immediate(reg::RAX, self.words.long_head);
+        self.op(Op::Store, reg::RAX, Place::At(s.slot, log.slot_interval));
+        self.t.asm.load_immediate(reg::RAX, self.insn.pc());
+        self.op(Op::Store, reg::RAX, Place::At(s.slot, log.slot_value));
+        let slots = self.long_slots();
+        self.t.asm.add_constant(gs(log.extra_slots), slots - 1);
+        self.finish_record(slots);
+    }
+
     /// start = what the tick made of the clock.
     fn tick(&mut self) {
         self.t.asm.set(self.s.start, 1);
@@ -335,15 +381,21 @@ impl Sequence<'_, '_, '_> {
         let closed = self.t.asm.jump_if(CONDITION_NOT_EQUAL);
         self.tick();
         self.t.asm.bind_here(closed);
-        self.t.asm.op(Op::Load, self.site.size, s.value, Place::At(s.real, 0));
+        for (at, size) in self.parts() {
+            self.t.asm.op(Op::Load, size, s.value, Place::At(s.real, at));
+            self.t.asm.op(Op::Compare, size, s.value, Place::At(s.operand, at));
+            self.leave_if(CONDITION_NOT_EQUAL);
+        }
         // The end of the interval.
         self.op(Op::Load, s.clock, Place::At(s.clock, 0));
-        self.t.asm.op(Op::Compare, self.site.size, s.value, Place::At(s.operand, 0));
-        self.leave_if(CONDITION_NOT_EQUAL);
-        let wide = self.interval(s.clock);
-        self.branches.extend(wide);
-        self.op(Op::Store, s.value, Place::At(s.slot, self.log().slot_value));
-        self.finish_record(1);
+        if self.is_long() {
+            self.long_record(s.clock);
+        } else {
+            let wide = self.interval(s.clock);
+            self.branches.extend(wide);
+            self.op(Op::Store, s.value, Place::At(s.slot, self.log().slot_value));
+            self.finish_record(1);
+        }
         self.t.restore_saved_flags(offset::SAVED_FLAGS);
         let rest = self.saved & !(1 << s.operand);
         self.t.restore_saved(rest);
@@ -356,12 +408,22 @@ impl Sequence<'_, '_, '_> {
         let s = self.s;
         self.tick();
         // What a fault of the real store must put back.
-        self.t.asm.op(Op::Load, self.site.size, reg::RAX, Place::At(s.operand, 0));
-        self.t.asm.store(offset::OLD_VALUE, reg::RAX);
+        for (at, size) in self.parts() {
+            self.t.asm.op(Op::Load, size, reg::RAX, Place::At(s.operand, at));
+            self.t.asm.store(offset::OLD_VALUE + at as u32, reg::RAX);
+        }
         self.perform();
-        self.t.asm.op(Op::Load, self.site.size, s.value, Place::At(s.operand, 0));
-        self.t.asm.op(Op::Store, self.site.size, s.value, Place::At(s.real, 0));
+        for (at, size) in self.parts() {
+            self.t.asm.op(Op::Load, size, s.value, Place::At(s.operand, at));
+            self.t.asm.op(Op::Store, size, s.value, Place::At(s.real, at));
+        }
         self.last_tick();
+        if self.is_long() {
+            self.long_record(reg::RAX);
+            self.restore_after();
+            self.t.row(self.insn.next(), Spill::None);
+            return;
+        }
         let wide = self.interval(reg::RAX);
         self.op(Op::Store, s.value, Place::At(s.slot, self.log().slot_value));
         self.finish_record(1);

@@ -5,8 +5,9 @@ use core::ffi::CStr;
 use engine::inline::LogWords;
 use engine::{SiteKind, arena, sys, sys::raw};
 use shmem_log::layout::{
-    CLOCK_OPEN, GIVE_WAY_PAUSES, SHAPE_BITS, SHAPE_DOUBLE, SLOT_BYTES, SLOT_COMMIT, SLOT_INTERVAL, SLOT_VALUE, SLOT_WHERE, WRITER_BB_BASE,
-    WRITER_CLOCK_SHIFT, WRITER_CLOCKS, WRITER_CURSOR, WRITER_EXTRA_SLOTS, WRITER_LIMIT,
+    CLOCK_OPEN, GIVE_WAY_PAUSES, LONG_FIRST, LONG_FLAGS_BITS, LONG_KIND_BITS, LONG_LAST, LONG_TOTAL_BITS, SHAPE_BITS, SHAPE_DOUBLE,
+    SHAPE_LONG, SLOT_BYTES, SLOT_COMMIT, SLOT_INTERVAL, SLOT_VALUE, SLOT_WHERE, WRITER_BB_BASE, WRITER_CLOCK_SHIFT, WRITER_CLOCKS,
+    WRITER_CURSOR, WRITER_EXTRA_SLOTS, WRITER_LIMIT,
 };
 use shmem_log::{
     Kind, LineTicks, Log, MappingInfo, ObjectIndex, ObjectInfo, Origin, RecordingEnd, RecordingIndex, RecordingInfo, SiteIndex, Token,
@@ -141,6 +142,7 @@ impl AccessLog {
             slot_commit: SLOT_COMMIT as i32,
             slot_bytes: SLOT_BYTES as i32,
             double: (SHAPE_DOUBLE << SHAPE_BITS) as u32,
+            long: (SHAPE_LONG << SHAPE_BITS) as u32,
             pauses: GIVE_WAY_PAUSES,
         }
     }
@@ -183,6 +185,12 @@ impl AccessLog {
     pub fn resume(&mut self) {
         self.log.set_recording_resumed(self.recording);
     }
+}
+
+/// Second word of a long record that is a whole access within a line.
+pub fn long_head(access: SiteKind, size: u32) -> u64 {
+    let size = u64::from(size);
+    size | (kind(access) as u64) << LONG_KIND_BITS | (LONG_FIRST | LONG_LAST) << LONG_FLAGS_BITS | size << LONG_TOTAL_BITS
 }
 
 /// Little endian, zero-extended.

@@ -426,7 +426,7 @@ impl Host for Recorder {
     fn inline_site(&mut self, site: &Site) -> Option<InlineSite> {
         let log = self.log.as_ref()?;
         let (cell, number) = self.shared.windows().cell(site.pc, || log.register_site(site.pc, site.kind, site.size))?;
-        Some(InlineSite { log: log.words(), cell, number: number.get() })
+        Some(InlineSite { log: log.words(), cell, number: number.get(), long_head: access::long_head(site.kind, site.size) })
     }
 
     fn inline_dropped(&mut self) {
