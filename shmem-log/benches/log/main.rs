@@ -3,6 +3,7 @@
 //! What is compared is measured in turns in the same run. Of one process the best round counts, as other work on the machine only
 //! ever adds to it; of two, pinned to a core each, the median of the rounds in which both ran undisturbed all the time, as a
 //! disturbance makes contention cheaper. Nanoseconds per access or record unless the name says otherwise; null: not measured.
+mod lttng;
 #[path = "../../tests/common/process.rs"]
 #[allow(dead_code)]
 mod process;
@@ -13,8 +14,12 @@ use std::fmt::Write;
 use std::path::{Path, PathBuf};
 use workload::*;
 
-const APPENDS: u64 = 2_000_000;
-const ROUNDS: usize = 9;
+const APPENDS: u64 = 1_000_000;
+const ROUNDS: usize = 15;
+/// Of one process, where only the best counts.
+const ROUNDS_ALONE: usize = 30;
+const FIRST_LAPS: usize = 8;
+const FIRST_LAP_BYTES: u64 = 64 << 20;
 /// Short, so that many pass between two disturbances.
 const PAIR_ACCESSES: u64 = 20_000;
 const PAIR_TRIES: usize = 300;
@@ -54,13 +59,37 @@ impl Report {
     }
 }
 
+/// Each is measured in turn; with other work between, as a file system is now and then slow for a while.
+#[derive(Default)]
+struct FirstLaps {
+    disk: Vec<f64>,
+    tmpfs: Vec<f64>,
+}
+
+impl FirstLaps {
+    fn measure(&mut self, dir: &Path) {
+        pin(0);
+        self.disk.push(Bench::new(dir, FIRST_LAP_BYTES).first_lap());
+        let tmpfs = Path::new("/dev/shm");
+        if tmpfs.is_dir() {
+            self.tmpfs.push(Bench::new(tmpfs, FIRST_LAP_BYTES).first_lap());
+        }
+    }
+
+    fn report(self, report: &mut Report) {
+        let least = |times: Vec<f64>| times.into_iter().min_by(f64::total_cmp).unwrap_or(f64::NAN);
+        report.add("first_lap_ns", least(self.disk), "a logged store into a fresh log of 64 MiB");
+        report.add("first_lap_tmpfs_ns", least(self.tmpfs), "the same in /dev/shm");
+    }
+}
+
 fn one_process(report: &mut Report, dir: &Path) {
     pin(0);
     let mut bench = Bench::new(dir, RING_BYTES);
     let floor_memory = Floor::new();
     bench.append(Kind::Write, 2 * APPENDS);
     let [mut floor, mut write, mut read, mut rmw] = [f64::INFINITY; 4];
-    for _ in 0..ROUNDS {
+    for _ in 0..ROUNDS_ALONE {
         floor = floor.min(floor_memory.run(APPENDS));
         write = write.min(bench.append(Kind::Write, APPENDS));
         read = read.min(bench.append(Kind::Read, APPENDS));
@@ -72,42 +101,60 @@ fn one_process(report: &mut Report, dir: &Path) {
     report.add("read_append_ns", read, "a logged load");
     report.add("read_write_append_ns", rmw, "a logged lock xadd");
     report.add("read_back_ns", best(3, || bench.read_back()), "reading a record");
-    let first_lap = best(5, || Bench::new(dir, 64 << 20).first_lap());
-    report.add("first_lap_ns", first_lap, "a logged store into a fresh log of 64 MiB");
-    let tmpfs = Path::new("/dev/shm");
-    let first_lap = if tmpfs.is_dir() { best(5, || Bench::new(tmpfs, 64 << 20).first_lap()) } else { f64::NAN };
-    report.add("first_lap_tmpfs_ns", first_lap, "the same in /dev/shm");
 }
 
 fn two_processes(report: &mut Report, dir: &Path) {
     report.add("ping_pong_ns", best(5, ping_pong), "from core to core and back");
-    let run = |processes, work, lines| pair(dir, processes, PAIR_ACCESSES, work, lines);
-    let names = [
-        (1, Work::Logged(Kind::Write), Lines::Own),
-        (2, Work::Logged(Kind::Write), Lines::Own),
-        (2, Work::Bare(Kind::ReadWrite), Lines::Same),
-        (2, Work::Logged(Kind::ReadWrite), Lines::Same),
-        (2, Work::Bare(Kind::Write), Lines::Same),
-        (2, Work::Logged(Kind::Write), Lines::Same),
-        (2, Work::Bare(Kind::Read), Lines::Same),
-        (2, Work::Logged(Kind::Read), Lines::Same),
-        (2, Work::SpacedBare, Lines::Same),
-        (2, Work::SpacedLogged, Lines::Same),
+    let run = |processes, work, lines| Run { processes, work, lines, stopped: false };
+    let runs = [
+        run(1, Work::Logged(Kind::Write), Lines::Own),
+        run(2, Work::Logged(Kind::Write), Lines::Own),
+        run(2, Work::Bare(Kind::ReadWrite), Lines::Same),
+        run(2, Work::Logged(Kind::ReadWrite), Lines::Same),
+        run(2, Work::Bare(Kind::Write), Lines::Same),
+        run(2, Work::Logged(Kind::Write), Lines::Same),
+        run(2, Work::Bare(Kind::Read), Lines::Same),
+        run(2, Work::Logged(Kind::Read), Lines::Same),
+        run(2, Work::SpacedBare, Lines::Same),
+        run(2, Work::SpacedLogged, Lines::Same),
+        Run { stopped: true, ..run(2, Work::Logged(Kind::Write), Lines::Own) },
+        Run { stopped: true, ..run(2, Work::Logged(Kind::ReadWrite), Lines::Same) },
     ];
-    let mut times = names.map(|_| Vec::new());
-    for _ in 0..PAIR_TRIES {
-        for ((processes, work, lines), times) in names.into_iter().zip(&mut times) {
+    let mut times = runs.map(|_| Vec::new());
+    let mut first_laps = FirstLaps::default();
+    for round in 0..PAIR_TRIES {
+        if round < FIRST_LAPS {
+            first_laps.measure(dir);
+        }
+        for (run, times) in runs.into_iter().zip(&mut times) {
             if times.len() < ROUNDS {
-                times.extend(run(processes, work, lines));
+                times.extend(pair(dir, run, PAIR_ACCESSES));
             }
         }
     }
-    let [one, two, bare_xadd, logged_xadd, bare_store, logged_store, bare_load, logged_load, bare_spaced, logged_spaced] =
-        times.map(median);
+    first_laps.report(report);
+    let times = times.map(median);
+    let [
+        one,
+        two,
+        bare_xadd,
+        logged_xadd,
+        bare_store,
+        logged_store,
+        bare_load,
+        logged_load,
+        bare_spaced,
+        logged_spaced,
+        stopped,
+        stopped_xadd,
+    ] = times;
     report.add("two_process_scaling", 2.0 * one / two, "throughput of two processes on different lines over that of one");
     report.add("two_process_same_line_ratio", logged_xadd / bare_xadd, "both lock xadd one word, over the same unlogged");
     let what = "the same with 80 ns of private work after each access";
     report.add("two_process_same_line_spaced_ratio", logged_spaced / bare_spaced, what);
+    let what = "throughput of two on different lines while a third is stopped in an append, over that without it";
+    report.add("stopped_writer_throughput", two / stopped, what);
+    report.add("stopped_writer_same_line_throughput", logged_xadd / stopped_xadd, "the same on one line, the third's as well");
     report.add("same_line_xadd_ns", logged_xadd, "logged, per access of one process");
     report.add("same_line_xadd_bare_ns", bare_xadd, "");
     report.add("same_line_store_ns", logged_store, "both store to one word");
@@ -117,8 +164,15 @@ fn two_processes(report: &mut Report, dir: &Path) {
 }
 
 fn others(report: &mut Report) {
-    report.add("array_queue_ns", best(ROUNDS, || array_queue(1, APPENDS / 4)), "crossbeam ArrayQueue::force_push, 32 bytes");
-    report.add("array_queue_two_threads_ns", best(ROUNDS, || array_queue(2, APPENDS / 4)), "two threads, per push of one");
+    report.add("array_queue_ns", best(ROUNDS, || array_queue(1, APPENDS / 2)), "crossbeam ArrayQueue::force_push, 32 bytes");
+    report.add("array_queue_two_threads_ns", best(ROUNDS, || array_queue(2, APPENDS / 2)), "two threads, per push of one");
+    match lttng::event_ns() {
+        Ok(ns) => report.add("lttng_ust_ns", ns, "LTTng-UST, an event with the four words of a record"),
+        Err(why) => {
+            eprintln!("LTTng-UST (liblttng-ust-dev, lttng-tools): {why}; not compared with");
+            report.add("lttng_ust_ns", f64::NAN, "LTTng-UST could not be measured");
+        }
+    }
 }
 
 fn main() {

@@ -1,6 +1,9 @@
 //! The loops that are measured.
 use crate::process::{Shared, spawn, wait_ok};
 use crossbeam_queue::ArrayQueue;
+use nix::sys::signal::{Signal, kill, raise};
+use nix::sys::wait::{WaitPidFlag, WaitStatus, waitpid};
+use nix::unistd::Pid;
 use shmem_log::*;
 use std::ffi::CString;
 use std::hint::black_box;
@@ -183,6 +186,15 @@ pub enum Lines {
     Same,
 }
 
+/// What is measured in processes that work at the same time.
+#[derive(Clone, Copy)]
+pub struct Run {
+    pub processes: u64,
+    pub work: Work,
+    pub lines: Lines,
+    pub stopped: bool,
+}
+
 const READY: usize = 512;
 const GO: usize = 520;
 const TIMES: usize = 528;
@@ -196,13 +208,26 @@ fn preemptions() -> u64 {
     usage.ru_nivcsw as u64
 }
 
+/// A writer that is stopped (SIGSTOP) in the middle of an append to the line that others use.
+fn stopped_writer(bench: &Bench) -> Pid {
+    let child = spawn(|| {
+        let mut writer = Writer::new(&bench.log, bench.log.register_recording(&info(99)).unwrap()).unwrap();
+        let token = writer.begin_locked(Kind::ReadWrite, bench.object, 0, 8);
+        raise(Signal::SIGSTOP).unwrap();
+        writer.commit_rw(token, bench.sites[2], 1, 0, 0);
+    });
+    assert_eq!(waitpid(child, Some(WaitPidFlag::WUNTRACED)).unwrap(), WaitStatus::Stopped(child, Signal::SIGSTOP));
+    child
+}
+
 /// The work in `processes` processes at once: time per access of one process, on average. None if something else disturbed it: a
-/// process lost its core, or they did not run at the same time.
-pub fn pair(dir: &Path, processes: u64, count: u64, work: Work, lines: Lines) -> Option<f64> {
+/// process lost its core, or they did not run at the same time. With `stopped`, one more writer is stopped in an append meanwhile.
+pub fn pair(dir: &Path, Run { processes, work, lines, stopped }: Run, count: u64) -> Option<f64> {
     let mut bench = Bench::new(dir, layout::MIN_SIZE);
     // The first lap, with its page faults, is measured elsewhere.
     bench.append(Kind::Write, 10_000);
     bench.writer.finish();
+    let stopped = stopped.then(|| stopped_writer(&bench));
     let memory = bench.memory;
     let (log, object, sites) = (bench.log, bench.object, bench.sites);
     let epoch = Instant::now();
@@ -245,6 +270,10 @@ pub fn pair(dir: &Path, processes: u64, count: u64, work: Work, lines: Lines) ->
     memory.wait(READY, |ready| ready == processes);
     memory.set(GO, 1);
     children.into_iter().for_each(wait_ok);
+    if let Some(stopped) = stopped {
+        kill(stopped, Signal::SIGCONT).unwrap();
+        wait_ok(stopped);
+    }
     let get = |n: u64, word: usize| memory.wait(TIMES + n as usize * 8 + word, |_| true);
     let of_all = |word| (0..processes).map(move |n| get(n, word));
     let total: u64 = of_all(1).sum::<u64>() - of_all(0).sum::<u64>();
