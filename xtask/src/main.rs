@@ -13,6 +13,7 @@ mod demo;
 mod install;
 mod layers;
 mod loom;
+mod miri;
 mod workspace;
 
 use std::process::ExitCode;
@@ -57,6 +58,8 @@ enum Command {
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
         arguments: Vec<String>,
     },
+    /// The access log's algorithms under Miri, which needs a nightly toolchain that has it
+    Miri,
     /// What CI runs: all tests
     Ci,
 }
@@ -99,6 +102,7 @@ fn run(command: Command) -> Result<()> {
         }
         Command::Test { layer, filter } => layers::run_layers(&workspace, layer, filter.as_deref()),
         Command::Loom { arguments } => loom::run(&arguments).map(|_| ()),
+        Command::Miri => miri::run(),
         Command::Bench { what: Bench::Log, arguments } => bench_log::run(&arguments),
         Command::Bench { what: Bench::Correlate, arguments } => bench_correlate::run(&arguments),
         Command::Bench { what: Bench::Replay, arguments } => bench_replay::run(&workspace, &arguments),

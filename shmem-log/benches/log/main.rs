@@ -18,7 +18,8 @@ const APPENDS: u64 = 1_000_000;
 const ROUNDS: usize = 15;
 /// Of one process, where only the best counts.
 const ROUNDS_ALONE: usize = 30;
-const FIRST_LAPS: usize = 8;
+/// At a time.
+const FIRST_LAPS: usize = 4;
 const FIRST_LAP_BYTES: u64 = 64 << 20;
 /// Short, so that many pass between two disturbances.
 const PAIR_ACCESSES: u64 = 20_000;
@@ -59,7 +60,7 @@ impl Report {
     }
 }
 
-/// Each is measured in turn; with other work between, as a file system is now and then slow for a while.
+/// Measured twice, with everything else between, as a file system is now and then slow for a while.
 #[derive(Default)]
 struct FirstLaps {
     disk: Vec<f64>,
@@ -121,18 +122,13 @@ fn two_processes(report: &mut Report, dir: &Path) {
         Run { stopped: true, ..run(2, Work::Logged(Kind::ReadWrite), Lines::Same) },
     ];
     let mut times = runs.map(|_| Vec::new());
-    let mut first_laps = FirstLaps::default();
-    for round in 0..PAIR_TRIES {
-        if round < FIRST_LAPS {
-            first_laps.measure(dir);
-        }
+    for _ in 0..PAIR_TRIES {
         for (run, times) in runs.into_iter().zip(&mut times) {
             if times.len() < ROUNDS {
                 times.extend(pair(dir, run, PAIR_ACCESSES));
             }
         }
     }
-    first_laps.report(report);
     let times = times.map(median);
     let [
         one,
@@ -193,8 +189,12 @@ fn main() {
     }
     assert_eq!(layout::SLOT_BYTES, 32);
     let mut report = Report::default();
+    let mut first_laps = FirstLaps::default();
     one_process(&mut report, &dir);
+    (0..FIRST_LAPS).for_each(|_| first_laps.measure(&dir));
     two_processes(&mut report, &dir);
     others(&mut report);
+    (0..FIRST_LAPS).for_each(|_| first_laps.measure(&dir));
+    first_laps.report(&mut report);
     print!("{}", if json { report.json() + "\n" } else { report.table() });
 }
