@@ -37,9 +37,9 @@ fn quiet(command: &mut Command) -> bool {
 pub fn event_ns() -> Result<f64, &'static str> {
     let dir = tempfile::tempdir().map_err(|_| "no temporary directory")?;
     let program = dir.path().join("lttng");
-    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("benches/log/lttng.c");
+    let sources = Path::new(env!("CARGO_MANIFEST_DIR")).join("benches/log");
     let mut compile = Command::new("cc");
-    compile.arg("-O2").arg("-o").arg(&program).arg(source).args(["-llttng-ust", "-ldl"]);
+    compile.arg("-O2").arg("-I").arg(&sources).arg("-o").arg(&program).arg(sources.join("lttng.c")).args(["-llttng-ust", "-ldl"]);
     if !quiet(&mut compile) || !quiet(Command::new("lttng").arg("--version")) {
         return Err("not installed");
     }
