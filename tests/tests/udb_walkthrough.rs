@@ -54,8 +54,7 @@ fn back_to_the_assertion(udb: &mut Udb, function: &str, assertion: &str) {
     let frames = udb.ask("backtrace");
     let depth = frames.lines().position(|line| line.contains(&format!(" in {function} ("))).unwrap();
     let mut last = String::new();
-    // A function whose rarely executed part lies elsewhere takes two.
-    for _ in 0..2 * depth {
+    for _ in 0..depth {
         if last.ends_with(&format!("{assertion}\n")) {
             break;
         }

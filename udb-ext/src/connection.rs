@@ -54,6 +54,8 @@ impl Framing {
     fn take(&mut self, byte: u8) -> Option<Incoming> {
         self.state = match (self.state, byte) {
             (State::Between, 0x03) => return Some(Incoming::Interrupt),
+            // Asks for the last packet again, which in a pipe means: hurry up.
+            (State::Between, b'-') => return None,
             (State::Between, b'$') => State::InPacket,
             (State::InPacket, b'#') => State::Checksum { left: 2 },
             (State::Checksum { left: 1 }, _) => State::Between,
@@ -168,6 +170,13 @@ mod tests {
         assert_eq!(interrupts_in(b"$vCont;c#a8\x03"), 1);
         assert_eq!(interrupts_in(b"$X1,3:\x03\x03#00+"), 0);
         assert_eq!(interrupts_in(b"\x03$g#67\x03"), 2);
+    }
+
+    #[test]
+    fn impatience_is_ignored() {
+        let mut framing = Framing::default();
+        let taken: Vec<_> = b"-$-#2d-".iter().filter_map(|&byte| framing.take(byte)).collect();
+        assert_eq!(taken, [Incoming::Bytes(b"$-#2d".into())]);
     }
 
     #[test]

@@ -17,3 +17,9 @@ def run():
     from . import startup
 
     startup.run()
+
+
+def leave_cold_part():
+    from . import startup
+
+    startup.leave_cold_part()

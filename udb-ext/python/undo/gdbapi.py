@@ -159,6 +159,29 @@ class Debugger:
     def uses_files_of_recording(self):
         return gdb.parameter("sysroot") == "target:"
 
+    def leave_cold_part(self):
+        """To be called before `reverse-finish`. Compilers put the rarely executed part of a function elsewhere, and gdb takes that part for
+        the function: it would come to the jump from one part to the other only. So go there first, without a word."""
+        try:
+            frame = gdb.selected_frame()
+            function = frame.function()
+            if frame.level() != 0 or frame.type() != gdb.NORMAL_FRAME or function is None:
+                return
+            entry = int(function.value().address) & _ALL_BITS
+            block = frame.block()
+            # Symbols compare by identity, and each look makes new ones.
+            while block is not None and (block.function is None or block.function.name != function.name):
+                block = block.superblock
+            if block is None or block.start == entry:
+                return
+            ranges = [(int(low, 16), int(high, 16)) for low, high in _PART.findall(self.capture("disassemble"))]
+            if any(low <= frame.pc() < high and not low <= entry < high for low, high in ranges):
+                with self._silence():
+                    self.capture("reverse-finish")
+        except (gdb.error, RuntimeError):
+            # Then `reverse-finish` itself says what is wrong.
+            pass
+
     # -- values ----------------------------------------------------------------------------------------------------------------
 
     def integer(self, expression):
@@ -358,6 +381,8 @@ class _Prefix:
         gdb.execute(f"help {self._name}")
 
 
+# How `disassemble` begins each part of a function.
+_PART = re.compile(r"^Address range (0x[0-9a-f]+) to (0x[0-9a-f]+):$", re.MULTILINE)
 # How gdb writes a watchpoint made with -l.
 _LOCATION = re.compile(r"-l(ocation)?\s+")
 _ALL_BITS = (1 << 64) - 1

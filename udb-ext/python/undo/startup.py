@@ -8,12 +8,16 @@ from .gdbapi import Debugger
 from .session import Session
 
 _SETTINGS = [
+    # The server is on this machine, at the other end of a pipe. Nothing gets lost on the way, and an answer may take its time; at a timeout
+    # gdb would take the late answer for that to its next question.
+    "set remotetimeout 1000000",
     # What is past cannot be written. gdb then says so itself, before it asks the server.
     "set may-write-memory off",
     "set may-write-registers off",
     "set exec-file-mismatch off",
     # Nothing is lost by leaving a recording, so `quit` does not ask.
     "define hook-quit\nset confirm off\nend",
+    "define hook-reverse-finish\npython undo.leave_cold_part()\nend",
 ]
 
 _state = {}
@@ -40,6 +44,10 @@ def prepare(text):
     debugger.before_prompt(session.publish)
     debugger.set_prompt(session.prompt)
     _state.update(instructions=instructions, session=session)
+
+
+def leave_cold_part():
+    _state["session"].debugger.leave_cold_part()
 
 
 def _user_sysroot(debugger):
