@@ -54,7 +54,8 @@ fn back_to_the_assertion(udb: &mut Udb, function: &str, assertion: &str) {
     let frames = udb.ask("backtrace");
     let depth = frames.lines().position(|line| line.contains(&format!(" in {function} ("))).unwrap();
     let mut last = String::new();
-    for _ in 0..depth {
+    // One more where the frame is inlined: that is left to its own begin first.
+    for _ in 0..2 * depth {
         if last.ends_with(&format!("{assertion}\n")) {
             break;
         }
