@@ -25,6 +25,8 @@ project=$(cd "$(dirname "$0")/.." && pwd)
 
 debootstrap --variant=minbase --include=git,make,gcc,libc6-dev,ca-certificates,curl bookworm "$directory" http://deb.debian.org/debian
 cp /etc/resolv.conf "$directory/etc/resolv.conf"
+# It trusts whom this machine trusts: a proxy on the way may have a certificate of its own.
+cp /etc/ssl/certs/ca-certificates.crt "$directory/etc/ssl/certs/ca-certificates.crt"
 git clone --quiet --no-hardlinks "$project" "$directory/root/project"
 
 cat >"$directory/root/go" <<'END'
