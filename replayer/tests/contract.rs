@@ -271,6 +271,15 @@ fn t8_every_difference_is_named() {
 }
 
 #[test]
+fn a_processor_that_lacks_a_feature_is_refused() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("made.undo");
+    program::make(&path, Flaw::OtherProcessor);
+    let Err(Error::Recording(what)) = common::open(&path) else { panic!("it is taken") };
+    assert!(what.contains("lacks CPUID 0x1.0x0 edx bit 10,"), "{what}");
+}
+
+#[test]
 fn what_is_mapped_is_told() {
     let Opened { mut replay, made, .. } = opened();
     let find = |replay: &mut Replay, address: u64| replay.mappings().unwrap().into_iter().find(|m| (m.start..m.end).contains(&address));

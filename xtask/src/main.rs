@@ -10,6 +10,7 @@ mod bench_udb;
 mod build;
 mod check;
 mod demo;
+mod fuzz;
 mod install;
 mod layers;
 mod loom;
@@ -60,6 +61,8 @@ enum Command {
     },
     /// The access log's algorithms under Miri, which needs a nightly toolchain that has it
     Miri,
+    /// Run the fuzz targets for a short while
+    Fuzz(fuzz::Options),
     /// What CI runs: all tests
     Ci,
 }
@@ -108,6 +111,7 @@ fn run(command: Command) -> Result<()> {
         Command::Bench { what: Bench::Replay, arguments } => bench_replay::run(&workspace, &arguments),
         Command::Bench { what: Bench::Record, arguments } => bench_record::run(&workspace, &arguments),
         Command::Bench { what: Bench::Udb, arguments } => bench_udb::bench(&workspace, &arguments),
+        Command::Fuzz(options) => fuzz::run(&workspace, &options).map(|_| ()),
         Command::Ci => layers::run_layers(&workspace, None, None),
     }
 }

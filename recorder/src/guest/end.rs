@@ -3,15 +3,14 @@
 use core::fmt::{self, Write};
 use core::sync::atomic::Ordering;
 
-use engine::sys::{self, raw};
+use engine::sys;
 use engine::{Flow, arena};
-use recording::{Body, End, EndReason, MemoryHash, MemoryHasher, Ranges};
+use recording::{Body, End, EndReason};
 
 use super::control::{Control, QUIT, SAVE, control};
+use super::hashes;
 use super::host::{Guest, Recorder};
-use super::maps;
 use super::message::report;
-use super::pages::{self, Pagemap, Wanted};
 use super::state::{self, OnFork, Path, SaveOn};
 
 /// A bounded text.
@@ -58,7 +57,7 @@ pub fn finish(host: &mut Recorder, engine: &mut Guest, reason: EndReason, status
     }
     if reason != EndReason::LogFull {
         // What did not fit has happened to memory already.
-        hash_memory(host, engine);
+        hashes::note_all(host, engine);
     }
     note(host, engine, reason, status, text);
     let control = control();
@@ -101,33 +100,6 @@ pub fn post_save(control: &mut Control, path: &Path) -> u32 {
 
 fn text(path: &Path) -> &str {
     core::str::from_utf8(path.as_bytes()).unwrap_or("(a path that is not UTF-8)")
-}
-
-/// Notes a hash of all the guest's writable private memory.
-fn hash_memory(host: &mut Recorder, engine: &mut Guest) {
-    let regions: alloc::vec::Vec<(u64, u64)> = engine.regions().collect();
-    let own = maps::own();
-    let ours = |map: &maps::Map| arena::contains(map.start) || regions.iter().any(|&(base, size)| (base..base + size).contains(&map.start));
-    let wanted: alloc::vec::Vec<&maps::Map> = own
-        .iter()
-        .filter(|map| !map.shared && map.prot & (raw::PROT_READ | raw::PROT_WRITE) == raw::PROT_READ | raw::PROT_WRITE && !ours(map))
-        .collect();
-    let mut hasher = MemoryHasher::new();
-    let pagemap = Pagemap::open();
-    for map in &wanted {
-        let mut add = |from, to| pages::read(from, to, |at, bytes| hasher.add_range(at, bytes));
-        // Pages of a file that the guest has not touched count as well.
-        let added = if map.inode == 0 { pagemap.runs(map.start, map.end, Wanted::Touched, add) } else { add(map.start, map.end) };
-        debug_assert!(added.is_ok());
-    }
-    let header = host.header(engine);
-    let body = Body::MemoryHash(MemoryHash { hash: hasher.finish(), pages: hasher.pages(), ranges: Ranges::default() });
-    let _ = host.events.append(&header, &body, |builder| {
-        for map in &wanted {
-            builder.push_range(map.start, map.end - map.start)?;
-        }
-        Ok(())
-    });
 }
 
 /// Gives everything back to the guest, for good: it goes on natively.

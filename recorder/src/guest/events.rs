@@ -57,6 +57,11 @@ impl EventLog {
         self.muted
     }
 
+    /// Whether so many bytes are free, and an event goes anywhere at all.
+    pub fn has_room(&self, bytes: u64) -> bool {
+        !self.muted && self.used + bytes <= self.capacity
+    }
+
     /// Appends an event; `writes` adds its memory writes. The header's state hash is that of the registers alone.
     pub fn append(
         &mut self,

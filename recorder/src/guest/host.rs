@@ -14,6 +14,7 @@ use super::bounce::{self, Bounce, Bounced};
 use super::code_ranges::CodeRanges;
 use super::events::EventLog;
 use super::guest_bytes;
+use super::hashes::{self, Hashes};
 use super::shared::SharedMaps;
 use super::signals::{self, Signals};
 use super::vdso::Vdso;
@@ -52,6 +53,7 @@ pub struct Recorder {
     pub code: CodeRanges,
     pub fs_base: u64,
     pub uuid: [u8; 16],
+    pub hashes: Hashes,
     pending: Option<Pending>,
     /// An event was lost: the log is full.
     pub overflow: bool,
@@ -78,6 +80,7 @@ impl Recorder {
             code: CodeRanges::default(),
             fs_base,
             uuid,
+            hashes: Hashes::new(),
             pending: None,
             overflow: false,
             bounce: Bounce::new(),
@@ -326,6 +329,7 @@ impl Recorder {
 
 impl Host for Recorder {
     fn system_call(&mut self, engine: &mut Guest, length: u64) -> Flow {
+        hashes::note_some(self, engine);
         calls::system_call(self, engine, length)
     }
 

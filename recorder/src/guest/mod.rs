@@ -21,6 +21,7 @@ mod events;
 mod exec;
 mod frames;
 mod guest_bytes;
+mod hashes;
 mod histories;
 mod host;
 mod maps;

@@ -1,7 +1,11 @@
 //! What the replayer's tests share: the replay program, built once, and small recordings made by hand.
 #![allow(dead_code, reason = "each test program uses its own part of this")]
+#![allow(clippy::option_env_unwrap, reason = "the fuzz target compiles without the variable, and never comes to where it is used")]
 
+pub mod forge;
 pub mod program;
+#[path = "../../../recording/tests/common/raw.rs"]
+pub mod raw;
 pub mod walk;
 
 use std::path::{Path, PathBuf};
@@ -25,7 +29,9 @@ pub fn open(path: &Path) -> Result<Replay, replayer::Error> {
 
 /// As `cargo xtask build` does it.
 fn build_guest() -> PathBuf {
-    let dir = Path::new(env!("CARGO_TARGET_TMPDIR")).join("guest");
+    // Cargo gives this to tests only.
+    let scratch = option_env!("CARGO_TARGET_TMPDIR").expect("UNDO_REPLAY_GUEST names the replay program");
+    let dir = Path::new(scratch).join("guest");
     std::fs::create_dir_all(&dir).unwrap();
     // Test programs may run at once.
     let lock = std::fs::File::create(dir.join("lock")).unwrap();

@@ -3,8 +3,8 @@
 use std::path::Path;
 
 use recording::{
-    Body, End, EndReason, EventBuilder, EventHeader, FileWriter, Instruction, Mapping, MappingFlags, MemoryHash, MemoryHasher, Metadata,
-    Nondet, PAGE_BYTES, Ranges, RegisterValues, Registers, RunningHash, Signal, SignalAction, Syscall, Time,
+    Body, CpuidLeaf, End, EndReason, EventBuilder, EventHeader, FileWriter, Instruction, Mapping, MappingFlags, MemoryHash, MemoryHasher,
+    Metadata, Nondet, PAGE_BYTES, Ranges, RegisterValues, Registers, RunningHash, Signal, SignalAction, Syscall, Time,
 };
 
 pub const CODE: u64 = 0x40_0000;
@@ -140,6 +140,8 @@ pub enum Flaw {
     Long,
     /// Nothing, but a signal ends the program instead of its exit.
     Killed,
+    /// It was made on a processor with a feature that none has.
+    OtherProcessor,
 }
 
 impl Flaw {
@@ -276,6 +278,11 @@ fn final_data() -> [u8; PAGE_BYTES] {
     page
 }
 
+/// Bit 10 of this register means nothing on any processor.
+fn no_such_feature() -> CpuidLeaf {
+    CpuidLeaf { leaf: 1, subleaf: 0, mask: [0, 0, 0, !0], value: [0, 0, 0, 1 << 10 | 1 << 26] }
+}
+
 fn write(path: &Path, code: &[u8], log: &[u8], places: &Places, end: Time, flaw: Flaw) {
     let mut registers = Registers { rip: CODE, rflags: 0x202, ..Registers::default() };
     registers.gpr[4] = STACK_TOP;
@@ -290,6 +297,7 @@ fn write(path: &Path, code: &[u8], log: &[u8], places: &Places, end: Time, flaw:
         begin_registers: registers,
         xsave,
         xcr0: 7,
+        cpuid: if flaw == Flaw::OtherProcessor { vec![no_such_feature()] } else { Vec::new() },
         end_reason: flaw.ending().0,
         end_status: flaw.ending().1,
         ..Metadata::default()
