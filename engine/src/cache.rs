@@ -1,4 +1,5 @@
-//! Code memory: regions, each within reach of the modules it serves, filled from the bottom and emptied only all at once.
+//! Code memory: regions, each within reach of the modules it serves, emptied only all at once. A region has three parts, each filled
+//! from its bottom: what usually runs, exits, and constants, so that what is used together lies together.
 //!
 //! The only module that writes to executable memory. Nothing else may hold a reference into a region; addresses are plain numbers.
 
@@ -7,6 +8,7 @@ use alloc::vec::Vec;
 use crate::emit::Assembler;
 use crate::gate::{self, Gate};
 use crate::sys::{self, raw};
+use crate::translate::Place;
 
 #[derive(Debug)]
 pub struct Region {
@@ -15,6 +17,8 @@ pub struct Region {
     /// Where the first unit goes: behind the gate.
     first: u64,
     cursor: u64,
+    cold_cursor: u64,
+    constants_cursor: u64,
     pub gate: Gate,
 }
 
@@ -31,8 +35,29 @@ impl Region {
         (self.base..self.base + self.size).contains(&address)
     }
 
+    /// Where the next unit goes.
     pub fn cursor(&self) -> u64 {
         self.cursor
+    }
+
+    /// Where what belongs to it but seldom runs goes.
+    pub fn cold_cursor(&self) -> u64 {
+        self.cold_cursor
+    }
+
+    fn cold_start(&self) -> u64 {
+        self.base + self.size / 16 * 7
+    }
+
+    fn constants_start(&self) -> u64 {
+        self.base + self.size / 16 * 15
+    }
+
+    /// Empties it.
+    fn clear(&mut self) {
+        self.cursor = self.first;
+        self.cold_cursor = self.cold_start();
+        self.constants_cursor = self.constants_start();
     }
 }
 
@@ -57,7 +82,9 @@ impl Cache {
         asm.align(64);
         let first = asm.here();
         self.write(base, &asm.into_bytes());
-        self.regions.push(Region { base, size, first, cursor: first, gate });
+        let mut region = Region { base, size, first, cursor: 0, cold_cursor: 0, constants_cursor: 0, gate };
+        region.clear();
+        self.regions.push(region);
         Ok(self.regions.len() - 1)
     }
 
@@ -69,10 +96,18 @@ impl Cache {
         self.regions.iter().position(|region| region.contains(address))
     }
 
-    /// Whether `length` more bytes fit.
+    /// Whether `length` more bytes fit in each part.
     pub fn has_room(&self, region: usize, length: u64) -> bool {
         let region = &self.regions[region];
-        region.cursor + length <= region.base + region.size
+        region.cursor + length <= region.cold_start()
+            && region.cold_cursor + length <= region.constants_start()
+            && region.constants_cursor + length <= region.base + region.size
+    }
+
+    /// Where code assembled now must stand, with buffers for it.
+    pub fn place(&self, region: usize, buffers: (Vec<u8>, Vec<u8>)) -> Place {
+        let region = &self.regions[region];
+        Place { base: region.cursor, cold_base: region.cold_cursor, constants_base: region.constants_cursor, buffers }
     }
 
     /// Installs code assembled for the region's cursor.
@@ -84,10 +119,24 @@ impl Cache {
         address
     }
 
+    /// Installs code assembled for the region's cold cursor and the constants behind those there are.
+    pub fn install_cold(&mut self, region: usize, bytes: &[u8], constants: &[u64]) -> u64 {
+        assert!(self.has_room(region, bytes.len().max(8 * constants.len()) as u64));
+        for constant in constants {
+            let at = self.regions[region].constants_cursor;
+            self.write(at, &constant.to_le_bytes());
+            self.regions[region].constants_cursor = at + 8;
+        }
+        let address = self.regions[region].cold_cursor;
+        self.write(address, bytes);
+        self.regions[region].cold_cursor = address + bytes.len() as u64;
+        address
+    }
+
     /// Forgets all code but the gates.
     pub fn clear(&mut self) {
         for region in &mut self.regions {
-            region.cursor = region.first;
+            region.clear();
         }
     }
 

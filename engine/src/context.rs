@@ -24,8 +24,8 @@ pub struct Context {
     pub exit: u64,
     /// Host address the gate jumps to.
     pub target: u64,
-    /// Saved rcx and rax of multi-instruction sequences.
-    pub spill: [u64; 2],
+    /// Saved rcx, r11 and rax of multi-instruction sequences.
+    pub spill: [u64; 3],
     /// The address that an instrumented access uses instead of the guest's.
     pub access_address: u64,
     /// What an inline access keeps of the guest's: registers by number, the flags as `save_flags` leaves them; rax and the flags behind
@@ -62,7 +62,8 @@ pub mod offset {
     pub const EXIT: u32 = offset_of!(Context, exit) as u32;
     pub const TARGET: u32 = offset_of!(Context, target) as u32;
     pub const SPILL_RCX: u32 = offset_of!(Context, spill) as u32;
-    pub const SPILL_RAX: u32 = offset_of!(Context, spill) as u32 + 8;
+    pub const SPILL_R11: u32 = offset_of!(Context, spill) as u32 + 8;
+    pub const SPILL_RAX: u32 = offset_of!(Context, spill) as u32 + 16;
     pub const ACCESS_ADDRESS: u32 = offset_of!(Context, access_address) as u32;
     pub const fn saved(register: usize) -> u32 {
         (offset_of!(Context, saved) + 8 * register) as u32

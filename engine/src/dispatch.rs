@@ -30,8 +30,10 @@ use crate::guard::CodeGuard;
 use crate::host::{Flow, Host};
 use crate::indirect;
 use crate::memory;
+use crate::profile::Profile;
 use crate::site::Site;
 use crate::trace::Fetcher;
+use crate::translate::LeadIn;
 use crate::unit::{Exit, Unit};
 use crate::watch::{self, Wanted};
 
@@ -79,6 +81,7 @@ pub struct Engine<H: Host> {
     cache: Cache,
     units: Vec<Unit>,
     by_pc: HashMap<u64, usize>,
+    profile: Profile,
     /// (pc, cut, instructions) → index in `units`.
     exact: HashMap<(u64, u64, usize), usize>,
     exits: Vec<Exit>,
@@ -102,7 +105,9 @@ pub struct Engine<H: Host> {
     dirty: Option<Liveness>,
     fetcher: Fetcher,
     factory: InstructionInfoFactory,
-    buffer: Vec<u8>,
+    buffers: (Vec<u8>, Vec<u8>),
+    /// To be made before the unit that is made next.
+    lead_in: Option<LeadIn>,
     /// General registers and flags at the last SharedBefore, for running the instruction again.
     registers_before: ([u64; 16], u64),
     pub(crate) fault: Option<FaultInfo>,
@@ -122,6 +127,7 @@ impl<H: Host> Engine<H> {
             cache: Cache::default(),
             units: Vec::new(),
             by_pc: HashMap::new(),
+            profile: Profile::default(),
             exact: HashMap::new(),
             exits: Vec::new(),
             sites: Vec::new(),
@@ -139,7 +145,8 @@ impl<H: Host> Engine<H> {
             dirty: None,
             fetcher: Fetcher::default(),
             factory: InstructionInfoFactory::new(),
-            buffer: Vec::new(),
+            buffers: (Vec::new(), Vec::new()),
+            lead_in: None,
             registers_before: ([0; 16], 0),
             fault: None,
         });
@@ -342,7 +349,7 @@ impl<H: Host> Engine<H> {
     fn restore_spilled(&mut self) {
         let context = self.context();
         context.gpr[reg::RCX] = context.spill[0];
-        context.gpr[reg::RAX] = context.spill[1];
+        context.gpr[reg::R11] = context.spill[1];
     }
 
     /// The host address at which the guest goes on; asks the host first if there is a reason to.

@@ -82,11 +82,10 @@ impl Assembler {
     }
 
     /// `sub qword gs:[offset], amount`; changes flags.
-    pub fn subtract(&mut self, offset: u32, amount: u8) {
-        debug_assert!(amount < 128);
+    pub fn subtract(&mut self, offset: u32, amount: i8) {
         self.raw(&[0x65, 0x48, 0x83, 0x2c, 0x25]);
         self.raw(&offset.to_le_bytes());
-        self.raw(&[amount]);
+        self.raw(&amount.to_le_bytes());
     }
 
     pub fn jump_via(&mut self, offset: u32) {
@@ -99,9 +98,9 @@ impl Assembler {
         self.raw(&offset.to_le_bytes());
     }
 
-    /// `jmp gs:[rax * 8 + table]`
-    pub fn jump_table_rax(&mut self, table: u32) {
-        self.raw(&[0x65, 0xff, 0x24, 0xc5]);
+    /// `jmp gs:[r11 * 8 + table]`
+    pub fn jump_table_r11(&mut self, table: u32) {
+        self.raw(&[0x65, 0x42, 0xff, 0x24, 0xdd]);
         self.raw(&table.to_le_bytes());
     }
 
@@ -193,7 +192,7 @@ mod tests {
         asm.load(9, 0x28);
         asm.subtract(0x98, 3);
         let branch = asm.jump_if(cond::SIGN);
-        asm.jump_table_rax(0x10000);
+        asm.jump_table_r11(0x10000);
         asm.bind_here(branch);
         asm.load_immediate(10, 0x1122_3344_5566_7788);
         asm.store_immediate(0x30, 7);
@@ -204,8 +203,8 @@ mod tests {
             "mov %rcx,%gs:0x20",
             "mov %gs:0x28,%r9",
             "subq $3,%gs:0x98",
-            "js 0x0000000000001027",
-            "jmp *%gs:0x10000(,%rax,8)",
+            "js 0x0000000000001028",
+            "jmp *%gs:0x10000(,%r11,8)",
             "movabs $0x1122334455667788,%r10",
             "movq $7,%gs:0x30",
             "jmp *%gs:0x40",

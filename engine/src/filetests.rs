@@ -29,12 +29,14 @@ use crate::gate::Gate;
 use crate::inline::{InlineSite, LogWords};
 use crate::sys::{self, raw};
 use crate::trace::{self, Fetcher, Limits};
-use crate::translate::{Output, SiteMode, Style, translate};
+use crate::translate::{Output, Place, SiteMode, Style, translate};
 use crate::unit::{Row, Spill};
 use crate::watch::Wanted;
 
 /// Where units are installed, and the gate.
 const CODE: u64 = 0x2000_0000;
+const COLD: u64 = 0x2100_0000;
+const CONSTANTS: u64 = 0x2200_0000;
 const GATE: Gate = Gate { exit: CODE - 0x100, dispatch: CODE - 0x80, indirect_miss: CODE - 0x40 };
 /// Two pages of guest code start here.
 const GUEST: u64 = 0x1000_0000;
@@ -71,6 +73,7 @@ struct Settings {
     exact: bool,
     precise_flags: bool,
     watch: Option<Wanted>,
+    leads: BTreeMap<u64, u64>,
 }
 
 impl Settings {
@@ -81,15 +84,25 @@ impl Settings {
     /// | `announce` | as at replay: the host is told of shared sites, nothing is redirected |
     /// | `exact` | one block that always comes back |
     /// | `precise flags` | as with breakpoints |
+    /// | `leads FROM TO` | the branch there usually leads to |
     /// | `watch reads`, `watch writes` | accesses pass the filter |
     fn read(head: &str) -> Self {
-        let mut settings = Self { shared: Vec::new(), announce: false, inline: false, exact: false, precise_flags: false, watch: None };
+        let mut settings = Self {
+            shared: Vec::new(),
+            announce: false,
+            inline: false,
+            exact: false,
+            precise_flags: false,
+            watch: None,
+            leads: BTreeMap::new(),
+        };
         for line in head.lines() {
             let words: Vec<&str> = line.split_whitespace().collect();
             match words[..] {
                 [] | [";", ..] => {}
                 ["shared", address] => settings.shared.push(number(address)),
                 ["inline"] => settings.inline = true,
+                ["leads", from, to] => _ = settings.leads.insert(number(from), number(to)),
                 ["announce"] => settings.announce = true,
                 ["exact"] => settings.exact = true,
                 ["precise", "flags"] => settings.precise_flags = true,
@@ -170,6 +183,9 @@ fn translation(head: &str) -> String {
         cut: None,
         breakpoints: &|_| false,
         in_region: &|pc| (GUEST..GUEST + GUEST_BYTES).contains(&pc),
+        usual: &|pc| settings.leads.get(&pc).copied(),
+        only: &|pc| settings.leads.get(&pc).copied(),
+        may_guard: &|pc| !settings.exact && settings.watch.is_none() && !settings.shared.contains(&pc),
     };
     let trace = trace::build(&mut fetcher, start, &limits);
     let is_shared = |pc: u64| settings.shared.contains(&pc);
@@ -184,7 +200,8 @@ fn translation(head: &str) -> String {
         first_exit: 2,
         first_site: 0,
     };
-    let output = translate(&trace, CODE, Vec::new(), &style, &mut fetcher, &mut factory);
+    let place = Place { base: CODE, cold_base: COLD, constants_base: CONSTANTS, buffers: (Vec::new(), Vec::new()) };
+    let output = translate(&trace, None, place, &style, &mut fetcher, &mut factory);
     clear_guest();
     listing(&output)
 }
@@ -200,7 +217,8 @@ fn name_fields(line: &str) -> String {
     let fields = [
         (offset::EXIT, "exit"),
         (offset::SPILL_RCX, "spill0"),
-        (offset::SPILL_RAX, "spill1"),
+        (offset::SPILL_R11, "spill1"),
+        (offset::SPILL_RAX, "spill2"),
         (offset::ACCESS_ADDRESS, "access_address"),
         (offset::counter(COUNTERS - 1), "counter"),
         (offset::SAVED_FLAGS, "saved_flags"),
@@ -264,6 +282,18 @@ fn listing(output: &Output) -> String {
         let line = name_fields(&line).replace(&std::format!("{:#x}", GATE.exit), "gate");
         let _ = writeln!(text, "    {address:#x}  {line}");
         at += length;
+    }
+    text.push_str("cold\n");
+    let mut at = 0;
+    while at < output.cold.len() {
+        let address = COLD + at as u64;
+        let (line, length) = decode_one(&output.cold[at..], address);
+        let line = name_fields(&line).replace(&std::format!("{:#x}", GATE.exit), "gate");
+        let _ = writeln!(text, "    {address:#x}  {line}");
+        at += length;
+    }
+    if !output.constants.is_empty() {
+        let _ = writeln!(text, "constants {:#x?}", output.constants);
     }
     text.push_str("exits\n");
     for (index, exit) in output.exits.iter().enumerate() {

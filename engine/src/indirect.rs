@@ -39,16 +39,16 @@ pub fn set_head(target: u64, stub: u64) {
 /// be live at another target on the same chain.
 pub fn stub(buffer: Vec<u8>, base: u64, target: u64, host: u64, next: u64) -> Vec<u8> {
     let mut asm = Assembler::new(buffer, base);
-    asm.load_immediate(reg::RAX, target.wrapping_neg());
-    asm.raw(&[0x48, 0x8d, 0x0c, 0x01]); // lea rcx, [rcx + rax]
+    asm.load_immediate(reg::R11, target.wrapping_neg());
+    asm.raw(&[0x4a, 0x8d, 0x0c, 0x19]); // lea rcx, [rcx + r11]
     let at = asm.len();
     asm.jump_if_rcx_zero(0);
-    asm.load_immediate(reg::RAX, target);
-    asm.raw(&[0x48, 0x8d, 0x0c, 0x01]); // lea rcx, [rcx + rax]
+    asm.load_immediate(reg::R11, target);
+    asm.raw(&[0x4a, 0x8d, 0x0c, 0x19]); // lea rcx, [rcx + r11]
     asm.jump_absolute(next);
     asm.set_byte(at + 1, (asm.len() - at - 2) as u8);
     asm.load(reg::RCX, offset::SPILL_RCX);
-    asm.load(reg::RAX, offset::SPILL_RAX);
+    asm.load(reg::R11, offset::SPILL_R11);
     let branch = asm.jump();
     asm.bind(branch, host);
     asm.into_bytes()

@@ -31,6 +31,7 @@ mod indirect;
 pub mod inline;
 pub mod lanes;
 mod memory;
+mod profile;
 mod site;
 pub mod sys;
 mod trace;

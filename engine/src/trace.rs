@@ -1,7 +1,8 @@
 //! Choosing what to translate together: a trace is a run of guest instructions that is entered only at its first one.
 //!
-//! It follows direct jumps and calls and the fall-through of forward conditional branches, and ends at anything else, at a size
-//! limit, and where it would leave the code region. How code is cut into traces never shows in `bbcount`.
+//! It follows direct jumps and calls, other branches the way that [`Limits::usual`] and [`Limits::only`] tell, returns to calls within
+//! it, and itself once more around a small loop. It ends at anything else, at a size limit, and where it would leave the code region.
+//! How code is cut into traces never shows in `bbcount`.
 
 use alloc::vec::Vec;
 
@@ -13,8 +14,10 @@ use crate::memory::read_guest;
 use crate::vsyscall;
 
 /// At most this many control transfers in one trace: `count` relies on it.
-pub const MAX_TRANSFERS: u32 = 8;
-const MAX_INSTRUCTIONS: usize = 48;
+pub const MAX_TRANSFERS: u32 = 16;
+const MAX_INSTRUCTIONS: usize = 96;
+/// A loop is unrolled up to this size.
+const MAX_UNROLLED: usize = 64;
 const MAX_LOOKAHEAD: usize = 16;
 
 /// One guest instruction with its bytes.
@@ -43,18 +46,20 @@ impl Insn {
 #[derive(Clone, Copy, Debug)]
 pub enum Item {
     Plain(Insn),
-    /// A conditional branch guessed not taken.
-    SideExit(Insn),
+    /// A conditional branch that goes on in the trace if it is taken, or if it is not.
+    SideExit(Insn, bool),
     /// A direct jump whose target follows in the trace.
     Jump(Insn),
     /// A direct call whose target follows in the trace.
     Call(Insn),
+    /// An indirect branch, call or return that goes on in the trace if it leads to this address.
+    Guarded(Insn, u64),
 }
 
 impl Item {
     pub fn insn(&self) -> &Insn {
         match self {
-            Self::Plain(insn) | Self::SideExit(insn) | Self::Jump(insn) | Self::Call(insn) => insn,
+            Self::Plain(insn) | Self::SideExit(insn, _) | Self::Jump(insn) | Self::Call(insn) | Self::Guarded(insn, _) => insn,
         }
     }
 }
@@ -85,6 +90,7 @@ pub enum End {
 
 #[derive(Debug)]
 pub struct Trace {
+    pub start: u64,
     pub items: Vec<Item>,
     pub end: End,
 }
@@ -98,6 +104,12 @@ pub struct Limits<'a> {
     pub breakpoints: &'a dyn Fn(u64) -> bool,
     /// Whether code at this address may be translated into the same region.
     pub in_region: &'a dyn Fn(u64) -> bool,
+    /// Where the conditional branch at this address usually leads.
+    pub usual: &'a dyn Fn(u64) -> Option<u64>,
+    /// Where the indirect branch at this address nearly always leads.
+    pub only: &'a dyn Fn(u64) -> Option<u64>,
+    /// Whether the indirect branch at this address may be followed at all.
+    pub may_guard: &'a dyn Fn(u64) -> bool,
 }
 
 impl Trace {
@@ -187,10 +199,42 @@ fn is_near_direct(instruction: &Instruction) -> bool {
     instruction.op_count() == 1 && instruction.op0_kind() == OpKind::NearBranch64
 }
 
+/// Where a trace has been.
+struct Path {
+    start: u64,
+    /// Index of the first item of this time around the loop.
+    round: usize,
+    transfers: u32,
+    max_transfers: u32,
+}
+
+impl Path {
+    /// Whether one more transfer, to `target`, may be made part of the trace; `items` are those before it.
+    fn follow(&mut self, target: u64, items: &[Item]) -> bool {
+        if self.transfers + 1 >= self.max_transfers {
+            return false;
+        }
+        if target == self.start {
+            // Once more around, if all of it fits.
+            let transfers = items[self.round..].iter().filter(|item| !matches!(item, Item::Plain(_))).count() as u32 + 1;
+            let length = items.len() + 1 - self.round;
+            if items.len() + 1 + length > MAX_UNROLLED || self.transfers + 1 + transfers > self.max_transfers {
+                return false;
+            }
+            self.round = items.len() + 1;
+        } else if items[self.round..].iter().any(|item| item.insn().pc() == target) {
+            return false;
+        }
+        self.transfers += 1;
+        true
+    }
+}
+
 pub fn build(fetcher: &mut Fetcher, start: u64, limits: &Limits) -> Trace {
     let mut items = Vec::with_capacity(limits.max_instructions.min(MAX_INSTRUCTIONS));
+    let mut path = Path { start, round: 0, transfers: 0, max_transfers: limits.max_transfers };
+    let mut returns = Vec::new();
     let mut pc = start;
-    let mut transfers = 0;
     let end = loop {
         let first = items.is_empty();
         if (limits.breakpoints)(pc) {
@@ -211,49 +255,63 @@ pub fn build(fetcher: &mut Fetcher, start: u64, limits: &Limits) -> Trace {
         if let Some(what) = nondeterministic(&insn.instruction) {
             break End::Nondeterministic(insn, what);
         }
-        let more = transfers + 1 < limits.max_transfers;
-        let visited = |target: u64, items: &[Item]| target == start || items.iter().any(|item| item.insn().pc() == target);
+        let mut follow = |target: u64, items: &[Item]| (limits.in_region)(target) && path.follow(target, items);
         match insn.instruction.flow_control() {
             FlowControl::Interrupt if insn.instruction.mnemonic() == Mnemonic::Int3 => break End::Trap(insn),
             FlowControl::Call if insn.instruction.code() == Code::Syscall => break End::SystemCall(insn),
             FlowControl::UnconditionalBranch => {
                 let target = insn.instruction.near_branch_target();
-                if !more || visited(target, &items) || !(limits.in_region)(target) {
+                if !follow(target, &items) {
                     break End::Jump(insn);
                 }
                 items.push(Item::Jump(insn));
-                transfers += 1;
                 pc = target;
             }
             FlowControl::Call => {
                 let target = insn.instruction.near_branch_target();
-                if !more || visited(target, &items) || !(limits.in_region)(target) {
+                if !follow(target, &items) {
                     break End::Call(insn);
                 }
+                returns.push(insn.next());
                 items.push(Item::Call(insn));
-                transfers += 1;
                 pc = target;
             }
             FlowControl::ConditionalBranch => {
-                let forward = insn.instruction.near_branch_target() > insn.pc();
-                if !more || !forward || !insn.instruction.is_jcc_short_or_near() {
+                let target = insn.instruction.near_branch_target();
+                let usual = (limits.usual)(pc).filter(|&usual| usual == target || usual == insn.next());
+                let Some(usual) = usual.filter(|&usual| insn.instruction.is_jcc_short_or_near() && follow(usual, &items)) else {
                     break End::Conditional(insn);
+                };
+                items.push(Item::SideExit(insn, usual == target));
+                pc = usual;
+            }
+            FlowControl::IndirectBranch | FlowControl::IndirectCall | FlowControl::Return => {
+                let control = insn.instruction.flow_control();
+                let known = match control {
+                    FlowControl::Return => returns.pop(),
+                    _ => (limits.only)(pc),
+                };
+                let Some(target) = known.filter(|&target| (limits.may_guard)(pc) && follow(target, &items)) else {
+                    break match control {
+                        FlowControl::IndirectBranch => End::IndirectJump(insn),
+                        FlowControl::IndirectCall => End::IndirectCall(insn),
+                        _ => End::Return(insn),
+                    };
+                };
+                if control == FlowControl::IndirectCall {
+                    returns.push(insn.next());
                 }
-                items.push(Item::SideExit(insn));
-                transfers += 1;
-                pc = insn.next();
+                items.push(Item::Guarded(insn, target));
+                pc = target;
             }
             FlowControl::Next | FlowControl::Interrupt | FlowControl::Exception => {
                 items.push(Item::Plain(insn));
                 pc = insn.next();
             }
-            FlowControl::IndirectBranch => break End::IndirectJump(insn),
-            FlowControl::IndirectCall => break End::IndirectCall(insn),
-            FlowControl::Return => break End::Return(insn),
             FlowControl::XbeginXabortXend => break End::Unsupported(insn, "transactional memory"),
         }
     };
-    Trace { items, end }
+    Trace { start, items, end }
 }
 
 /// Instructions that tell which components the processor has in use, which depends on the kernel's whims.

@@ -4,16 +4,15 @@
 //! operand. A unit looks like this:
 //!
 //! ```text
-//!   instructions …  jcc stub1  instructions …  [sub counter; js limit]  instructions …  end
-//!   stub1:  [save flags] sub counter; js limit1; [restore flags] jmp → next unit, at first the exit below
-//!           exit number; jmp gate
-//!   limit:  exit number; jmp gate
-//!   constants: return addresses for calls
+//!   instructions …  jcc exit1  instructions …  [sub counter; js limit]  instructions …  end          among the hot code
+//!   exits: exit number; jmp gate                                                                     among the cold
+//!   constants: return addresses for calls                                                            in a place of their own
 //! ```
 //!
-//! All transfers up to the end of the unit are subtracted at one place after the last side exit where the status flags are dead
-//! (just before an instruction that overwrites them); where there is none, at the end with the flags saved. `Row::unsettled` keeps
-//! every point in between exact.
+//! All transfers up to the end of the unit are subtracted at one place where the status flags are dead (just before an instruction
+//! that overwrites them), the last there is; where there is none, at the end with the flags saved. `Row::unsettled` keeps every point
+//! exact. A way out that has counted more or fewer transfers than were subtracted makes up for it in a stub of its own, which is made
+//! when it is first taken and stands before the unit it leads to, if that is made at the same time.
 //!
 //! Safe code: it only computes bytes.
 
@@ -30,7 +29,7 @@ use alloc::vec::Vec;
 use iced_x86::{Encoder, Instruction, InstructionInfoFactory, MemoryOperand, Mnemonic, Register};
 
 use crate::context::{offset, reg};
-use crate::emit::{Assembler, Branch, cond};
+use crate::emit::{Assembler, cond};
 use crate::gate::Gate;
 use crate::inline::InlineSite;
 use crate::site::Site;
@@ -63,6 +62,10 @@ pub enum SiteMode<'a> {
 /// A finished translation, not yet installed.
 pub struct Output {
     pub bytes: Vec<u8>,
+    pub cold: Vec<u8>,
+    pub constants: Vec<u64>,
+    /// Where the unit begins in `bytes`, behind the stub that leads into it.
+    pub entry: usize,
     pub rows: Vec<Row>,
     pub exits: Vec<Exit>,
     pub sites: Vec<Site>,
@@ -71,65 +74,104 @@ pub struct Output {
 /// Bytes that [`Translator::leave`] emits.
 const LEAVE_BYTES: u8 = 18;
 
-struct Stub {
-    /// What leads here; `None`: the code just before.
-    branch: Option<Branch>,
-    target: u64,
-    /// Transfers to subtract on this way out.
-    settle: i32,
+/// What a way into a unit has to subtract on its way.
+#[derive(Clone, Copy, Debug)]
+pub struct LeadIn {
+    pub settle: i8,
+    pub counter: u8,
 }
 
-struct Late {
-    branch: Branch,
-    exit: Exit,
-    /// The flags lie saved in rax, rax in the context.
-    flags_saved: bool,
+/// Where code is to stand, and buffers for it.
+pub struct Place {
+    pub base: u64,
+    pub cold_base: u64,
+    pub constants_base: u64,
+    pub buffers: (Vec<u8>, Vec<u8>),
 }
 
 pub struct Translator<'a> {
     asm: Assembler,
+    cold: Assembler,
+    constants: Vec<u64>,
+    constants_base: u64,
     style: &'a Style<'a>,
     fetcher: &'a mut Fetcher,
     factory: &'a mut InstructionInfoFactory,
     rows: Vec<Row>,
     exits: Vec<Exit>,
     sites: Vec<Site>,
-    stubs: Vec<Stub>,
-    late: Vec<Late>,
     cold_sites: Vec<inline::ColdSite>,
-    constants: Vec<(Branch, u64)>,
     counted: i32,
     settled: i32,
     start: u64,
 }
 
-/// Assembles `trace` for the address `base`.
+/// Assembles `trace` to stand at `place`, with a stub before it if something is to lead into it.
 pub fn translate<'a>(
     trace: &Trace,
-    base: u64,
-    buffer: Vec<u8>,
+    lead_in: Option<LeadIn>,
+    place: Place,
     style: &'a Style<'a>,
     fetcher: &'a mut Fetcher,
     factory: &'a mut InstructionInfoFactory,
 ) -> Output {
-    let mut translator = Translator {
-        asm: Assembler::new(buffer, base),
-        style,
-        fetcher,
-        factory,
-        rows: Vec::with_capacity(trace.items.len() + 1),
-        exits: Vec::new(),
-        sites: Vec::new(),
-        stubs: Vec::new(),
-        late: Vec::new(),
-        cold_sites: Vec::new(),
-        constants: Vec::new(),
-        counted: 0,
-        settled: 0,
-        start: base,
-    };
+    let mut translator = Translator::new(place, style, fetcher, factory);
+    if let Some(lead_in) = lead_in {
+        translator.lead_in(lead_in, trace.start);
+        translator.start = translator.asm.here();
+    }
+    let entry = translator.asm.len();
     translator.run(trace);
-    Output { bytes: translator.asm.into_bytes(), rows: translator.rows, exits: translator.exits, sites: translator.sites }
+    translator.finish(entry)
+}
+
+/// Assembles a stub that makes up for `lead_in` and goes on to the unit for `pc` at `host`.
+pub fn stub<'a>(
+    lead_in: LeadIn,
+    (pc, host): (u64, u64),
+    place: Place,
+    style: &'a Style<'a>,
+    fetcher: &'a mut Fetcher,
+    factory: &'a mut InstructionInfoFactory,
+) -> Output {
+    let mut translator = Translator::new(place, style, fetcher, factory);
+    translator.lead_in(lead_in, pc);
+    let onward = translator.asm.jump();
+    translator.asm.bind(onward, host);
+    translator.finish(0)
+}
+
+impl<'a> Translator<'a> {
+    fn new(place: Place, style: &'a Style<'a>, fetcher: &'a mut Fetcher, factory: &'a mut InstructionInfoFactory) -> Self {
+        Self {
+            asm: Assembler::new(place.buffers.0, place.base),
+            cold: Assembler::new(place.buffers.1, place.cold_base),
+            constants: Vec::new(),
+            constants_base: place.constants_base,
+            style,
+            fetcher,
+            factory,
+            rows: Vec::with_capacity(16),
+            exits: Vec::new(),
+            sites: Vec::new(),
+            cold_sites: Vec::new(),
+            counted: 0,
+            settled: 0,
+            start: place.base,
+        }
+    }
+
+    fn finish(self, entry: usize) -> Output {
+        Output {
+            bytes: self.asm.into_bytes(),
+            cold: self.cold.into_bytes(),
+            constants: self.constants,
+            entry,
+            rows: self.rows,
+            exits: self.exits,
+            sites: self.sites,
+        }
+    }
 }
 
 impl Translator<'_> {
@@ -143,9 +185,9 @@ impl Translator<'_> {
             self.item(item);
         }
         self.end(&trace.end);
-        self.cold();
+        self.cold_sites();
         // A later redirection overwrites the first five bytes.
-        while self.asm.len() < 5 {
+        while self.asm.here() < self.start + 5 {
             self.asm.raw(&[0xcc]);
         }
     }
@@ -174,27 +216,37 @@ impl Translator<'_> {
         self.asm.bind(branch, self.style.gate.exit);
     }
 
+    /// Emits the jump to the gate for `exit` among the cold code; returns its address.
+    fn leave_cold(&mut self, exit: Exit) -> u64 {
+        let at = self.cold.here();
+        self.cold.store_immediate(offset::EXIT, self.style.first_exit + self.exits.len() as u32);
+        self.exits.push(exit);
+        let branch = self.cold.jump();
+        self.cold.bind(branch, self.style.gate.exit);
+        at
+    }
+
     fn settle_ahead(&mut self, pc: u64, total: i32) {
-        self.asm.subtract(self.counter(), (total - self.settled) as u8);
+        self.asm.subtract(self.counter(), (total - self.settled) as i8);
         let branch = self.asm.jump_if(cond::SIGN);
         let exit = self.exit(ExitKind::Limit { undo: (total - self.settled) as u8, flags_dirty: true }, pc);
-        self.late.push(Late { branch, exit, flags_saved: false });
+        let limit = self.leave_cold(exit);
+        self.asm.bind(branch, limit);
         self.settled = total;
     }
 
     fn item(&mut self, item: &Item) {
         match item {
             Item::Plain(insn) => self.plain(insn),
-            Item::SideExit(insn) => {
+            Item::SideExit(insn, taken) => {
                 self.row(insn.pc(), Spill::None);
-                let branch = self.asm.jump_if(condition(insn));
+                let (out, other) = (insn.instruction.near_branch_target(), insn.next());
+                let (invert, target) = if *taken { (1, other) } else { (0, out) };
+                let branch = self.asm.jump_if(condition(insn) ^ invert);
                 self.counted += 1;
-                self.stubs.push(Stub {
-                    branch: Some(branch),
-                    target: insn.instruction.near_branch_target(),
-                    settle: self.counted - self.settled,
-                });
+                self.link(branch, Some(insn.pc()), target);
             }
+            Item::Guarded(insn, target) => self.guarded(insn, *target),
             Item::Jump(_) => self.counted += 1,
             Item::Call(insn) => {
                 self.call(insn);
@@ -214,7 +266,8 @@ impl Translator<'_> {
 
     fn push_return_address(&mut self, insn: &Insn) {
         let branch = self.asm.push_constant();
-        self.constants.push((branch, insn.next()));
+        self.asm.bind(branch, self.constants_base + 8 * self.constants.len() as u64);
+        self.constants.push(insn.next());
     }
 
     fn plain(&mut self, insn: &Insn) {

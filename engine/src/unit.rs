@@ -29,8 +29,8 @@ pub enum Spill {
         flags: bool,
         undo: Option<(u8, u8)>,
     },
-    /// rcx and rax lie in `spill[0]` and `spill[1]`.
-    RcxRax,
+    /// rcx and r11 lie in `spill[0]` and `spill[1]`.
+    RcxR11,
 }
 
 /// An installed translation.
@@ -38,6 +38,8 @@ pub enum Spill {
 pub struct Unit {
     pub pc: u64,
     pub host: u64,
+    /// The stub before it, made with it for the first way in; `host` if there is none.
+    pub lead_in: u64,
     pub length: u32,
     pub counter: u8,
     pub rows: Box<[Row]>,
@@ -57,7 +59,7 @@ impl Unit {
 /// Why translated code came to the gate.
 #[derive(Clone, Copy, Debug)]
 pub enum ExitKind {
-    /// Go on at `pc`; all transfers are settled. The 32-bit displacement at `patch` may be made to lead there directly.
+    /// Go on at `pc`. The 32-bit displacement at `patch` may be made to lead there directly, by way of a stub if something is unsettled.
     Link {
         patch: u64,
     },
@@ -67,7 +69,7 @@ pub enum ExitKind {
         undo: u8,
         flags_dirty: bool,
     },
-    /// As `Limit`, for an indirect branch: the target is in rcx, the spilled rcx and rax in the context.
+    /// As `Limit`, for an indirect branch: the target is in rcx, the spilled rcx and r11 in the context.
     LimitIndirect,
     SystemCall {
         length: u8,
@@ -113,10 +115,14 @@ pub enum ExitKind {
         what: &'static str,
     },
     Undecodable,
-    /// The end of an exact unit's single step or block: nothing special at `pc`.
-    Unlinked,
-    /// As `Unlinked`, for an indirect branch: the target is in rcx, the spilled rcx and rax in the context.
-    UnlinkedIndirect,
+    /// The end of a unit that is not linked, by the conditional branch at that address if it is one: nothing special at `pc`.
+    Unlinked {
+        conditional: Option<u64>,
+    },
+    /// As `Unlinked`, for the indirect branch at `from`: the target is in rcx, the spilled rcx and r11 in the context.
+    UnlinkedIndirect {
+        from: u64,
+    },
 }
 
 #[derive(Clone, Copy, Debug)]

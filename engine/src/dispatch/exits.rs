@@ -14,6 +14,7 @@ use crate::indirect;
 use crate::memory;
 use crate::site::Site;
 use crate::sys;
+use crate::translate::LeadIn;
 use crate::unit::{Exit, ExitKind};
 use crate::vector;
 
@@ -51,16 +52,7 @@ impl<H: Host> Engine<H> {
         let exit = self.exits[(number - gate::FIRST_EXIT) as usize];
         self.context().rip = exit.pc;
         match exit.kind {
-            ExitKind::Link { patch } => {
-                let generation = self.generation;
-                let host = self.next_entry();
-                // Only if the unit for exactly this pc comes next, and nothing was cleared meanwhile.
-                let is_unit = self.by_pc.get(&exit.pc).is_some_and(|&unit| self.units[unit].host == host);
-                if is_unit && generation == self.generation {
-                    self.cache.link(patch, host);
-                }
-                return host;
-            }
+            ExitKind::Link { patch } => return self.link(exit, patch),
             ExitKind::Limit { undo, flags_dirty } => {
                 self.settle(exit.counter, -i64::from(undo));
                 self.settle(exit.counter, i64::from(exit.unsettled));
@@ -115,15 +107,44 @@ impl<H: Host> Engine<H> {
                 let fault = self.why_undecodable(exit.pc);
                 self.with_host(|host, engine| host.fault(engine, &fault))
             }
-            ExitKind::UnlinkedIndirect => {
+            ExitKind::UnlinkedIndirect { from } => {
                 let target = self.context().gpr[reg::RCX];
                 self.restore_spilled();
                 self.context().rip = target;
+                self.profile.saw(from, target);
+                Flow::Continue
+            }
+            ExitKind::Unlinked { conditional: Some(from) } => {
+                self.profile.saw(from, exit.pc);
                 Flow::Continue
             }
             _ => Flow::Continue,
         };
         self.go(flow)
+    }
+
+    /// The way out at `patch` is taken for the first time, or the unit it leads to could not be linked.
+    fn link(&mut self, exit: Exit, patch: u64) -> u64 {
+        self.settle(exit.counter, i64::from(exit.unsettled));
+        let generation = self.generation;
+        self.lead_in = (exit.unsettled != 0).then_some(LeadIn { settle: exit.unsettled, counter: exit.counter });
+        let host = self.next_entry();
+        let lead_in = self.lead_in.take();
+        // Only if the unit for exactly this pc comes next, and nothing was cleared meanwhile.
+        let Some(unit) = self.by_pc.get(&exit.pc).map(|&unit| &self.units[unit]) else { return host };
+        if unit.host != host || generation != self.generation {
+            return host;
+        }
+        let to = match lead_in {
+            _ if exit.unsettled == 0 => Some(host),
+            // The stub was made along with the unit.
+            None => Some(unit.lead_in),
+            Some(lead_in) => self.make_stub(lead_in, exit.pc, host),
+        };
+        if let Some(to) = to {
+            self.cache.link(patch, to);
+        }
+        host
     }
 
     pub(super) fn go(&mut self, flow: Flow) -> u64 {

@@ -4,9 +4,9 @@ use alloc::vec::Vec;
 
 use iced_x86::OpKind;
 
-use super::{Late, SiteMode, Stub, Translator, condition};
+use super::{LeadIn, SiteMode, Translator, condition};
 use crate::context::{offset, reg};
-use crate::emit::{Assembler, cond};
+use crate::emit::{Assembler, Branch, cond};
 use crate::flags::{self, STATUS};
 use crate::gate::Gate;
 use crate::site::Site;
@@ -16,20 +16,18 @@ use crate::unit::{Exit, ExitKind, Spill};
 impl Translator<'_> {
     pub(super) fn end(&mut self, end: &End) {
         match end {
-            End::Cut(pc) => self.go_on(*pc),
+            End::Cut(pc) => self.go_on(None, *pc),
             End::Jump(insn) => {
                 self.counted += 1;
-                self.go_on(insn.instruction.near_branch_target());
+                self.go_on(None, insn.instruction.near_branch_target());
             }
             End::Call(insn) => {
                 self.call(insn);
                 self.counted += 1;
-                self.go_on(insn.instruction.near_branch_target());
+                self.go_on(None, insn.instruction.near_branch_target());
             }
             End::Conditional(insn) => self.conditional(insn),
-            End::IndirectJump(insn) | End::IndirectCall(insn) | End::Return(insn) => {
-                self.indirect(insn, matches!(end, End::IndirectCall(_)))
-            }
+            End::IndirectJump(insn) | End::IndirectCall(insn) | End::Return(insn) => self.indirect(insn),
             End::VectorState(insn) => {
                 let number = self.add_site(insn, Site::of_state(&insn.instruction));
                 let shared = self.is_site(insn.pc());
@@ -65,10 +63,50 @@ impl Translator<'_> {
         self.leave(exit);
     }
 
-    /// Ends the unit by going to `target`.
-    pub(super) fn go_on(&mut self, target: u64) {
-        let settle = self.counted - self.settled;
-        self.stub(&Stub { branch: None, target, settle });
+    /// Ends the unit by going to `target`, where the conditional branch at that address leads if one did it.
+    pub(super) fn go_on(&mut self, conditional: Option<u64>, target: u64) {
+        if self.style.linked && self.counted != self.settled {
+            let (settle, counter) = (self.unsettled(), self.style.counter);
+            self.lead_in(LeadIn { settle, counter }, target);
+            self.settled = self.counted;
+        }
+        let onward = self.asm.jump();
+        self.link(onward, conditional, target);
+    }
+
+    /// Makes `branch` lead to an exit that is to be linked to the unit for `target`.
+    pub(super) fn link(&mut self, branch: Branch, conditional: Option<u64>, target: u64) {
+        let kind =
+            if self.style.linked { ExitKind::Link { patch: self.asm.patch_address(branch) } } else { ExitKind::Unlinked { conditional } };
+        let exit = self.exit(kind, target);
+        let at = self.leave_cold(exit);
+        self.asm.bind(branch, at);
+    }
+
+    /// Subtracts on the way to the unit for `target`.
+    pub(super) fn lead_in(&mut self, lead_in: LeadIn, target: u64) {
+        let dead = !self.style.precise_flags && flags_dead_at(self.fetcher, target);
+        let counter = offset::counter(lead_in.counter as usize);
+        if !dead {
+            self.asm.store(offset::SPILL_RAX, reg::RAX);
+            self.asm.save_flags();
+        }
+        self.asm.subtract(counter, lead_in.settle);
+        // Giving back needs no check.
+        if lead_in.settle > 0 {
+            let branch = self.asm.jump_if(cond::SIGN);
+            self.asm.bind(branch, self.cold.here());
+            if !dead {
+                self.cold.restore_flags();
+                self.cold.load(reg::RAX, offset::SPILL_RAX);
+            }
+            let kind = ExitKind::Limit { undo: 0, flags_dirty: dead };
+            self.leave_cold(Exit { kind, pc: target, unsettled: 0, counter: lead_in.counter });
+        }
+        if !dead {
+            self.asm.restore_flags();
+            self.asm.load(reg::RAX, offset::SPILL_RAX);
+        }
     }
 
     pub(super) fn conditional(&mut self, insn: &Insn) {
@@ -87,70 +125,8 @@ impl Translator<'_> {
             taken
         };
         self.counted += 1;
-        let settle = self.counted - self.settled;
-        self.stubs.push(Stub { branch: Some(branch), target, settle });
-        self.go_on(insn.next());
-    }
-
-    /// Everything that is not on the straight way.
-    pub(super) fn cold(&mut self) {
-        self.cold_sites();
-        for stub in core::mem::take(&mut self.stubs) {
-            self.stub(&stub);
-        }
-        for late in core::mem::take(&mut self.late) {
-            self.asm.bind_here(late.branch);
-            if late.flags_saved {
-                self.asm.restore_flags();
-                if !matches!(late.exit.kind, ExitKind::LimitIndirect) {
-                    self.asm.load(reg::RAX, offset::SPILL_RAX);
-                }
-            }
-            self.leave(late.exit);
-        }
-        if !self.constants.is_empty() {
-            self.asm.align(8);
-        }
-        for (branch, value) in core::mem::take(&mut self.constants) {
-            self.asm.bind_here(branch);
-            self.asm.u64(value);
-        }
-    }
-
-    /// A way out to `stub.target`.
-    pub(super) fn stub(&mut self, stub: &Stub) {
-        if let Some(branch) = stub.branch {
-            self.asm.bind_here(branch);
-        }
-        let exit = Exit { kind: ExitKind::Unlinked, pc: stub.target, unsettled: 0, counter: self.style.counter };
-        if !self.style.linked {
-            self.leave(Exit { unsettled: stub.settle as i8, ..exit });
-            return;
-        }
-        let mut patch = stub.branch;
-        if stub.settle > 0 {
-            let dead = !self.style.precise_flags && flags_dead_at(self.fetcher, stub.target);
-            if !dead {
-                self.asm.store(offset::SPILL_RAX, reg::RAX);
-                self.asm.save_flags();
-            }
-            self.asm.subtract(self.counter(), stub.settle as u8);
-            let branch = self.asm.jump_if(cond::SIGN);
-            let limit = Exit { kind: ExitKind::Limit { undo: 0, flags_dirty: dead }, ..exit };
-            self.late.push(Late { branch, exit: limit, flags_saved: !dead });
-            if !dead {
-                self.asm.restore_flags();
-                self.asm.load(reg::RAX, offset::SPILL_RAX);
-            }
-            patch = None;
-        }
-        let patch = patch.unwrap_or_else(|| {
-            let onward = self.asm.jump();
-            self.asm.bind_here(onward);
-            onward
-        });
-        let kind = ExitKind::Link { patch: self.asm.patch_address(patch) };
-        self.leave(Exit { kind, ..exit });
+        self.link(branch, Some(insn.pc()), target);
+        self.go_on(Some(insn.pc()), insn.next());
     }
 }
 
@@ -163,7 +139,7 @@ pub fn exit_code(base: u64, number: u32, gate: &Gate) -> Vec<u8> {
     asm.into_bytes()
 }
 
-/// Transfers that the whole trace executes if no side exit is taken.
+/// Transfers that the whole trace executes if it is not left before its end.
 pub(super) fn transfers(trace: &Trace) -> i32 {
     let inside = trace.items.iter().filter(|item| !matches!(item, Item::Plain(_))).count() as i32;
     inside + i32::from(settles_at_end(&trace.end))
@@ -173,15 +149,14 @@ fn settles_at_end(end: &End) -> bool {
     matches!(end, End::Jump(_) | End::Call(_) | End::Conditional(_) | End::IndirectJump(_) | End::IndirectCall(_) | End::Return(_))
 }
 
-/// Where to subtract ahead: before the last item behind the last side exit that overwrites all status flags without reading any.
+/// Where to subtract ahead: before the last item that overwrites all status flags without reading any.
 pub(super) fn settle_place(trace: &Trace) -> Option<usize> {
     if !settles_at_end(&trace.end) && !matches!(trace.end, End::Cut(_)) || transfers(trace) == 0 {
         return None;
     }
-    let behind = trace.items.iter().rposition(|item| matches!(item, Item::SideExit(_))).map_or(0, |at| at + 1);
-    (behind..trace.items.len()).rev().find(|&index| {
-        let effect = flags::effect(&trace.items[index].insn().instruction);
-        let Item::Plain(insn) = trace.items[index] else { return false };
+    trace.items.iter().rposition(|item| {
+        let Item::Plain(insn) = item else { return false };
+        let effect = flags::effect(&insn.instruction);
         // An instruction that may fault must find the guest's own flags.
         let faults = (0..insn.instruction.op_count()).any(|operand| insn.instruction.op_kind(operand) == OpKind::Memory);
         effect.reads == 0 && effect.kills == STATUS && !faults && !insn.instruction.is_string_instruction()
