@@ -111,7 +111,7 @@ fn recordings(directory: &Path) -> Result<Vec<PathBuf>> {
 
 /// Of a process that executes programs which are recorded too, the recording of the last of them.
 fn last_of_its_process(recording: &Path) -> PathBuf {
-    let later = |number: u32| recording.with_file_name(format!("{}-{number}.undo", recording.file_stem().unwrap_or_default().display()));
+    let later = |number: u32| recording.with_file_name(format!("{}.{number}.undo", recording.file_stem().unwrap_or_default().display()));
     (2..).map(later).take_while(|path| path.exists()).last().unwrap_or_else(|| recording.to_owned())
 }
 

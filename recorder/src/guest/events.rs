@@ -21,6 +21,12 @@ pub struct EventLog {
     muted: bool,
 }
 
+/// A place in the log.
+pub struct Mark {
+    used: u64,
+    running: RunningHash,
+}
+
 impl EventLog {
     /// Maps an empty log of `capacity` bytes in place of any earlier one; in a file without name if a directory is given.
     pub fn create(capacity: u64, directory: &Path) -> Result<Self, i64> {
@@ -38,14 +44,14 @@ impl EventLog {
     }
 
     /// How much there is.
-    pub fn mark(&self) -> u64 {
-        self.used
+    pub fn mark(&self) -> Mark {
+        Mark { used: self.used, running: self.running }
     }
 
     /// Forgets what was appended since a mark.
-    pub fn rewind(&mut self, mark: u64) {
-        self.used = mark;
-        control().events_used.store(mark, Ordering::Release);
+    pub fn rewind(&mut self, mark: Mark) {
+        (self.used, self.running) = (mark.used, mark.running);
+        control().events_used.store(self.used, Ordering::Release);
     }
 
     /// From here on this process, a child that borrows a recorded one's memory, is not recorded.
