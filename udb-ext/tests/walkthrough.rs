@@ -141,7 +141,7 @@ fn the_bug_is_found_across_two_processes() {
     run.shows(&["…new_value = …"]);
     run.shows_block(&["      1    137  consumer-133.undo", "*     2    133  producer-133.undo"]);
     // Neither moves the other.
-    run.shows(&["*     2    133  producer-133.undo", "0x…\t…\t        int value = shmem_data_array[index];"]);
+    run.shows(&["*     2    133  producer-133.undo", "…\t        int value = shmem_data_array[index];"]);
     run.hides("Switching to").hides("Remote debugging").hides("Added inferior").hides("Traceback");
 }
 
