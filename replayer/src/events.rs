@@ -46,10 +46,10 @@ impl EventList {
             }
             let time = event.time();
             if time < last {
-                return Err(bad(format!("event {index} at {time} stands behind one at {last}")));
+                return Err(bad(format!("event {index}: time: expected at least {last}, found {time}")));
             }
             if end.is_some() {
-                return Err(bad(format!("event {index} at {time} stands behind the end of history")));
+                return Err(bad(format!("event {index}: expected nothing behind the end of history, found an event at {time}")));
             }
             match event.kind() {
                 Some(EventKind::End) => {
@@ -62,7 +62,7 @@ impl EventList {
             }
             last = time;
         }
-        let end = end.ok_or_else(|| bad(format!("no END among {} events", entries.len())))?;
+        let end = end.ok_or_else(|| bad(format!("expected an END event as the last one, found none among {}", entries.len())))?;
         Ok(Self { log, entries, end })
     }
 
