@@ -46,4 +46,4 @@ pub use types::{Registers, Time};
 pub use wire::{DecodeError, Expected};
 #[cfg(feature = "std")]
 pub use writer::IoSink;
-pub use writer::{FileWriter, Sink, WriteError};
+pub use writer::{FileWriter, PACKED_BYTES_MAX, Packed, Sink, WriteError, pack};

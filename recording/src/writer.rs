@@ -77,6 +77,50 @@ pub enum WriteError<E> {
     NoFileHead,
 }
 
+/// A chunk's bytes as they go into the file, made ahead by [`pack`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Packed {
+    compression: Compression,
+    raw_len: u32,
+    stored_len: u32,
+    checksum: u64,
+}
+
+impl Packed {
+    /// Bytes that `raw` was packed to.
+    pub fn len(&self) -> usize {
+        self.stored_len as usize
+    }
+
+    /// Whether there was nothing to pack.
+    pub fn is_empty(&self) -> bool {
+        self.stored_len == 0
+    }
+}
+
+/// Room that [`pack`] needs.
+pub const PACKED_BYTES_MAX: usize = lz4_flex::block::get_maximum_output_size(CHUNK_BYTES);
+
+/// Packs at most [`CHUNK_BYTES`] into a buffer of [`PACKED_BYTES_MAX`] or as many as `raw` has; `None` if either is not so.
+pub fn pack(raw: &[u8], into: &mut [u8]) -> Option<Packed> {
+    if raw.len() > CHUNK_BYTES {
+        return None;
+    }
+    let (compression, stored_len) = match compress(raw, into) {
+        Some(len) => (Compression::Lz4, len),
+        None => {
+            into.get_mut(..raw.len())?.copy_from_slice(raw);
+            (Compression::None, raw.len())
+        }
+    };
+    Some(Packed { compression, raw_len: raw.len() as u32, stored_len: stored_len as u32, checksum: xxh3_64(&into[..stored_len]) })
+}
+
+/// The length of `raw` compressed, if that makes it shorter.
+fn compress(raw: &[u8], into: &mut [u8]) -> Option<usize> {
+    lz4_flex::block::compress_into(raw, into).ok().filter(|len| *len < raw.len())
+}
+
 /// The sections that every recording has, in their order.
 const SECTIONS: [ChunkKind; 5] = [ChunkKind::Meta, ChunkKind::Mappings, ChunkKind::Pages, ChunkKind::Events, ChunkKind::Sites];
 
@@ -107,29 +151,24 @@ impl<S: Sink> Output<S> {
     /// Writes one chunk; `raw` is no longer than [`CHUNK_BYTES`].
     fn chunk(&mut self, kind: ChunkKind, flags: u32, raw: &[u8]) -> Result<(), WriteError<S::Error>> {
         // The end chunk has a fixed length, so that it is found from the file's end.
-        let packed_len = match kind {
-            ChunkKind::End => None,
-            _ => lz4_flex::block::compress_into(raw, &mut self.packed).ok().filter(|len| *len < raw.len()),
-        };
+        let packed_len = if kind == ChunkKind::End { None } else { compress(raw, &mut self.packed) };
         let (compression, stored_len) = packed_len.map_or((Compression::None, raw.len()), |len| (Compression::Lz4, len));
-        let stored = if packed_len.is_some() { &self.packed[..stored_len] } else { raw };
-        let header = ChunkHeader {
-            kind: kind as u16,
-            compression,
-            index: self.chunks,
-            raw_len: raw.len() as u32,
-            stored_len: stored_len as u32,
-            flags,
-            checksum: xxh3_64(stored),
-        };
-        let header = header.encode();
-        self.write(&header)?;
         // The buffer is lent out of `self` while the sink, also in `self`, takes it.
         let packed = core::mem::take(&mut self.packed);
-        let result = self.write(if packed_len.is_some() { &packed[..stored_len] } else { raw });
+        let stored = if packed_len.is_some() { &packed[..stored_len] } else { raw };
+        let facts = Packed { compression, raw_len: raw.len() as u32, stored_len: stored_len as u32, checksum: xxh3_64(stored) };
+        let result = self.packed_chunk(kind, flags, &facts, stored);
         self.packed = packed;
-        result?;
-        self.write(&[0; ALIGN][..stored_len.next_multiple_of(ALIGN) - stored_len])?;
+        result
+    }
+
+    fn packed_chunk(&mut self, kind: ChunkKind, flags: u32, packed: &Packed, stored: &[u8]) -> Result<(), WriteError<S::Error>> {
+        let Packed { compression, raw_len, stored_len, checksum } = *packed;
+        let header = ChunkHeader { kind: kind as u16, compression, index: self.chunks, raw_len, stored_len, flags, checksum };
+        let header = header.encode();
+        self.write(&header)?;
+        self.write(stored)?;
+        self.write(&[0; ALIGN][..stored.len().next_multiple_of(ALIGN) - stored.len()])?;
         self.headers.update(&header);
         self.chunks = self.chunks.checked_add(1).ok_or(WriteError::TooManyChunks)?;
         Ok(())
@@ -255,6 +294,16 @@ impl<S: Sink> FileWriter<S> {
     pub fn events(&mut self, bytes: &[u8]) -> Result<(), WriteError<S::Error>> {
         self.enter(ChunkKind::Events)?;
         self.append(bytes)
+    }
+
+    /// Adds to the event log what was [`pack`]ed before; `stored` is what it was packed to.
+    pub fn packed_events(&mut self, packed: &Packed, stored: &[u8]) -> Result<(), WriteError<S::Error>> {
+        self.enter(ChunkKind::Events)?;
+        if !self.raw.is_empty() {
+            self.flush(0)?;
+        }
+        debug_assert_eq!(stored.len(), packed.len());
+        self.out.packed_chunk(ChunkKind::Events, 0, packed, stored)
     }
 
     /// Adds a shared site.

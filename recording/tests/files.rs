@@ -94,6 +94,27 @@ fn zero_pages_take_no_room() {
 }
 
 #[test]
+fn events_packed_ahead_are_events_like_others() {
+    let mut contents = sample();
+    let (compressible, noisy) = (vec![7; 300_000], noise(CHUNK_BYTES, 4));
+    contents.events = [&compressible, &noisy, &compressible[..8], &noisy[..100]].into_iter().flatten().copied().collect();
+    let mut writer = FileWriter::new(Vec::new()).unwrap();
+    writer.metadata(&contents.meta).unwrap();
+    let mut buffer = vec![0; PACKED_BYTES_MAX];
+    for piece in [&compressible[..], &noisy] {
+        let packed = pack(piece, &mut buffer).unwrap();
+        writer.packed_events(&packed, &buffer[..packed.len()]).unwrap();
+    }
+    writer.events(&compressible[..8]).unwrap();
+    let packed = pack(&noisy[..100], &mut buffer[..100]).unwrap();
+    writer.packed_events(&packed, &buffer[..100]).unwrap();
+    let file = file_of(&writer.finish().unwrap().0);
+    assert!(Recording::open(file.path()).unwrap().events().unwrap() == contents.events);
+    assert_eq!(pack(&vec![0; CHUNK_BYTES + 1], &mut buffer), None);
+    assert_eq!(pack(&noisy[..100], &mut buffer[..99]), None);
+}
+
+#[test]
 fn unchanged_pages_come_from_the_file() {
     let file = file_of(&sample_2().write(usize::MAX));
     assert_eq!(Contents::read(file.path()).unwrap(), sample_2_read());

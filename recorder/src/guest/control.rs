@@ -4,7 +4,7 @@
 //! Written by the recorded process: everything but `ready`, `done`, `result` and `progress`. The word `request` is a counter; the snapshot answers
 //! by making `done` equal to it. Release stores of the two words order the fields they speak of.
 
-use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use core::sync::atomic::{AtomicU32, Ordering};
 
 use engine::{arena, sys};
 use recording::Registers;
@@ -26,8 +26,8 @@ pub struct Control {
     pub result: AtomicU32,
     /// 0 to 100.
     pub progress: AtomicU32,
-    /// Bytes of the event log that are whole events.
-    pub events_used: AtomicU64,
+    /// Grows with everything that the snapshot is to look at.
+    pub calls: AtomicU32,
     pub snapshot_pid: u32,
     /// The recorded process; its unrecorded children have these pages too.
     pub owner: u32,
@@ -91,8 +91,14 @@ impl Control {
         let number = self.request.load(Ordering::Relaxed) + 1;
         self.progress.store(0, Ordering::Relaxed);
         self.request.store(number, Ordering::Release);
-        sys::futex_wake(&self.request);
+        self.call();
         number
+    }
+
+    /// Wakes the snapshot.
+    pub fn call(&self) {
+        self.calls.fetch_add(1, Ordering::Release);
+        sys::futex_wake(&self.calls);
     }
 
     /// Waits for the answer to request `number`: 0 or an errno. `ESRCH` if the snapshot is gone.
@@ -128,7 +134,7 @@ impl Control {
         super::histories::reap(self.snapshot_pid as i32);
     }
 
-    fn snapshot_alive(&self) -> bool {
+    pub fn snapshot_alive(&self) -> bool {
         // A zombie answers signal 0 too, so look whether it can still be waited for with nothing to say.
         let mut info = [0u64; 16];
         let flags = sys::raw::WEXITED | sys::raw::WNOHANG | sys::raw::WNOWAIT | sys::raw::__WALL;

@@ -1,6 +1,21 @@
-//! The event log: a shared anonymous mapping, so that the snapshot can save it even if this process is killed.
+//! The event log: segments of shared memory, so that the snapshot has all events even if this process is killed.
+//!
+//! ```text
+//!   this process:  events ──► open segment ──full──► closed segments ──► snapshot: compressed, kept in memory of its own
+//!                                  ▲                                        │
+//!                                  └──────────── free again ◄───────────────┘
+//! ```
+//!
+//! A segment is a slot of [`SLOT_BYTES`] or, for one event that is longer, a piece of the area behind the slots. The same few slots are
+//! used again and again, so they stay in the cache and take no page faults.
+//!
+//! # Invariants
+//! V1. `open` numbers the segment that is written; the segments before it are closed. A segment is closed by the same store that opens
+//!     the next one, which then holds a whole event: the last event is always in the open segment.
+//! V2. `used` of the open segment is stored after the event that it covers.
+//! V3. A slot's bit in `busy` is set here and cleared by the snapshot, when it has compressed the segment.
 
-use core::sync::atomic::Ordering;
+use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 use engine::{arena, sys, sys::raw};
 use recording::{Body, EventBuilder, EventHeader, Full, RunningHash};
@@ -8,50 +23,200 @@ use recording::{Body, EventBuilder, EventHeader, Full, RunningHash};
 use super::control::control;
 use super::state::Path;
 
-/// Kept free for what ends a recording and for signals, which cannot be undone when they do not fit.
-const RESERVE: u64 = 32 << 10;
+/// LZ4 looks back 64 KiB, and two of these fit into a processor's own cache.
+pub const SLOT_BYTES: u64 = 256 << 10;
+/// As many as `busy` has bits.
+const SLOTS: u64 = 64;
+/// Segments that may wait for the snapshot, and the open one.
+const QUEUE: u64 = 128;
+/// Kept free in small logs for what cannot be undone when it does not fit.
+const SMALLEST: u64 = 64 << 10;
+
+const FIRST_SLOT: u64 = arena::EVENT_LOG + (1 << 20);
+const LONG: u64 = arena::EVENT_LOG + (64 << 20);
+const LONG_MAX: u64 = 32 << 30;
+/// Where the snapshot keeps what it has compressed: memory of its own, or a part of the log's file.
+pub const PACKED: u64 = arena::EVENT_LOG + (33 << 30);
+const PACKED_MAX: u64 = 66 << 30;
+
+/// Length of that area: chunks are no longer than what they hold, bound events may exceed the limit, and the last needs room to be tried.
+pub fn packed_bytes(limit: u64) -> u64 {
+    (limit + (20 << 20)).min(PACKED_MAX) & !4095
+}
+
+const _: () = assert!(FIRST_SLOT + SLOTS * SLOT_BYTES <= LONG && LONG + LONG_MAX <= PACKED && PACKED + PACKED_MAX <= arena::ACCESS_LOG);
+
+/// Where a segment lies, and how many bytes of whole events it holds.
+#[repr(C)]
+pub struct Segment {
+    pub address: AtomicU64,
+    pub used: AtomicU64,
+}
+
+/// The log's first page.
+#[repr(C)]
+pub struct Shared {
+    /// The most that the log may take, in bytes.
+    pub limit: AtomicU64,
+    open: AtomicU64,
+    busy: AtomicU64,
+    /// Segments that the snapshot is done with, their bytes, and what it has made of them.
+    pub packed: AtomicU64,
+    pub packed_from: AtomicU64,
+    pub packed_to: AtomicU64,
+    /// Grows with `packed`, for waiting.
+    steps: AtomicU32,
+    is_awaited: AtomicU32,
+    /// The snapshot has no memory to compress to.
+    pub broken: AtomicU32,
+    is_file: AtomicU32,
+    segments: [Segment; QUEUE as usize],
+}
+
+const _: () = assert!(size_of::<Shared>() <= 4096);
+
+/// The log of the recording that runs.
+pub fn shared() -> &'static Shared {
+    // SAFETY: mapped before a recording starts and not unmapped; all fields are atomic.
+    unsafe { &*(arena::EVENT_LOG as *const Shared) }
+}
+
+impl Shared {
+    pub fn open(&self) -> u64 {
+        self.open.load(Ordering::Acquire)
+    }
+
+    pub fn segment(&self, number: u64) -> &Segment {
+        &self.segments[(number % QUEUE) as usize]
+    }
+
+    /// Whether the log is a file, its area for what is compressed included.
+    pub fn is_file(&self) -> bool {
+        self.is_file.load(Ordering::Relaxed) != 0
+    }
+
+    /// The events of a segment.
+    pub fn events(&self, number: u64) -> &'static [u8] {
+        let segment = self.segment(number);
+        let used = segment.used.load(Ordering::Acquire) as usize;
+        // SAFETY: the segment is mapped, and what lies below `used` does not change any more.
+        unsafe { core::slice::from_raw_parts(segment.address.load(Ordering::Relaxed) as *const u8, used) }
+    }
+
+    /// In the snapshot: the next segment has been compressed to `to` bytes in all, and its memory is free.
+    pub fn release(&self, number: u64, to: u64) {
+        let segment = self.segment(number);
+        let (address, used) = (segment.address.load(Ordering::Relaxed), segment.used.load(Ordering::Relaxed));
+        if address < LONG {
+            self.busy.fetch_and(!(1 << ((address - FIRST_SLOT) / SLOT_BYTES)), Ordering::Release);
+        } else if !self.is_file() {
+            sys::madvise(address & !4095, (used + 4095) & !4095, raw::MADV_REMOVE);
+        }
+        self.packed_from.fetch_add(used, Ordering::Relaxed);
+        self.packed_to.store(to, Ordering::Relaxed);
+        self.packed.store(number + 1, Ordering::Release);
+        self.steps.fetch_add(1, Ordering::Release);
+        if self.is_awaited.swap(0, Ordering::AcqRel) != 0 {
+            sys::futex_wake(&self.steps);
+        }
+    }
+}
 
 #[derive(Debug)]
 pub struct EventLog {
+    /// The open segment: its number, address, bytes of events, and length.
+    number: u64,
+    address: u64,
     used: u64,
-    capacity: u64,
-    /// Of all events so far.
+    room: u64,
+    slot_bytes: u64,
+    limit: u64,
+    long_bytes: u64,
+    /// Bytes of the area for long events that were given out, and the last segment that lies there.
+    long_used: u64,
+    long_last: Option<u64>,
+    /// Bytes in closed segments.
+    closed: u64,
+    /// Of all events so far, and of those before the open segment.
     running: RunningHash,
+    running_at_open: RunningHash,
     /// This process is not recorded: what it appends goes nowhere.
     muted: bool,
 }
 
-/// A place in the log.
+/// A place in the log, see [`EventLog::mark`].
+#[derive(Clone, Copy, Debug)]
 pub struct Mark {
+    number: u64,
     used: u64,
     running: RunningHash,
 }
 
+type Writes<'a> = &'a mut dyn FnMut(&mut EventBuilder) -> Result<(), Full>;
+
+/// A segment to write to.
+struct Room {
+    address: u64,
+    length: u64,
+}
+
+impl Room {
+    /// The event's length; `running` goes on behind it.
+    fn build(&self, running: &mut RunningHash, header: &EventHeader, body: &Body, writes: Writes) -> Result<u64, Full> {
+        // SAFETY: only this process writes to the segment and holds no other reference into it.
+        let bytes = unsafe { core::slice::from_raw_parts_mut(self.address as *mut u8, self.length as usize) };
+        let header = EventHeader { state_hash: running.note(header.state_hash), ..*header };
+        let mut builder = EventBuilder::begin(bytes, &header, body)?;
+        writes(&mut builder)?;
+        let length = builder.finish();
+        running.add(&bytes[..length]);
+        Ok(length as u64)
+    }
+}
+
 impl EventLog {
-    /// Maps an empty log of `capacity` bytes in place of any earlier one; in a file without name if a directory is given.
-    pub fn create(capacity: u64, directory: &Path) -> Result<Self, i64> {
-        let capacity = capacity.max(2 * RESERVE);
-        let (fd, kind) = if directory.is_empty() { (-1, raw::MAP_ANONYMOUS) } else { (file(directory, capacity)?, 0) };
-        let flags = raw::MAP_SHARED | raw::MAP_NORESERVE | raw::MAP_FIXED | kind;
-        let got = sys::mmap(arena::EVENT_LOG, capacity, raw::PROT_READ | raw::PROT_WRITE, flags, fd, 0);
-        if fd >= 0 {
+    /// Maps an empty log of at most `limit` bytes in place of any earlier one; in a file without name if a directory is given.
+    pub fn create(limit: u64, directory: &Path) -> Result<Self, i64> {
+        let limit = limit.max(SMALLEST);
+        let long_bytes = (limit & !4095).min(LONG_MAX);
+        let length = LONG - arena::EVENT_LOG + long_bytes;
+        let packed = packed_bytes(limit);
+        sys::munmap(PACKED, PACKED_MAX);
+        let is_file = !directory.is_empty();
+        let fd = if is_file { file(directory, length + packed)? } else { -1 };
+        let map = |address, length, offset| {
+            let kind = if is_file { 0 } else { raw::MAP_ANONYMOUS };
+            let flags = raw::MAP_SHARED | raw::MAP_NORESERVE | raw::MAP_FIXED | kind;
+            let got = sys::mmap(address, length, raw::PROT_READ | raw::PROT_WRITE, flags, fd, offset);
+            if got == address as i64 { Ok(()) } else { Err(got) }
+        };
+        let mut mapped = map(arena::EVENT_LOG, length, 0);
+        if is_file {
+            mapped = mapped.and_then(|()| map(PACKED, packed, length));
             sys::close(fd);
         }
-        if got != arena::EVENT_LOG as i64 {
-            return Err(got);
-        }
-        Ok(Self { used: 0, capacity, running: RunningHash::new(), muted: false })
-    }
-
-    /// How much there is.
-    pub fn mark(&self) -> Mark {
-        Mark { used: self.used, running: self.running }
-    }
-
-    /// Forgets what was appended since a mark.
-    pub fn rewind(&mut self, mark: Mark) {
-        (self.used, self.running) = (mark.used, mark.running);
-        control().events_used.store(self.used, Ordering::Release);
+        mapped?;
+        let slot_bytes = (limit / 4).min(SLOT_BYTES) & !4095;
+        let shared = shared();
+        shared.limit.store(limit, Ordering::Relaxed);
+        shared.busy.store(1, Ordering::Relaxed);
+        shared.is_file.store(u32::from(is_file), Ordering::Relaxed);
+        shared.segment(0).address.store(FIRST_SLOT, Ordering::Release);
+        Ok(Self {
+            number: 0,
+            address: FIRST_SLOT,
+            used: 0,
+            room: slot_bytes,
+            slot_bytes,
+            limit,
+            long_bytes,
+            long_used: 0,
+            long_last: None,
+            closed: 0,
+            running: RunningHash::new(),
+            running_at_open: RunningHash::new(),
+            muted: false,
+        })
     }
 
     /// From here on this process, a child that borrows a recorded one's memory, is not recorded.
@@ -63,36 +228,146 @@ impl EventLog {
         self.muted
     }
 
-    /// Whether so many bytes are free, and an event goes anywhere at all.
-    pub fn has_room(&self, bytes: u64) -> bool {
-        !self.muted && self.used + bytes <= self.capacity
+    /// How much there is. To be followed by events of the recording's end.
+    pub fn mark(&mut self) -> Mark {
+        // They are to be in the open segment or in a later one as a whole.
+        if self.room - self.used < SMALLEST {
+            self.room = self.used;
+        }
+        Mark { number: self.number, used: self.used, running: self.running }
     }
 
-    /// Appends an event; `writes` adds its memory writes. The header's state hash is that of the registers alone.
+    /// Forgets the end that was appended since a mark. A memory hash in a segment of its own may stay: it is true at any time.
+    pub fn rewind(&mut self, mark: Mark) {
+        (self.used, self.running) = if self.number == mark.number { (mark.used, mark.running) } else { (0, self.running_at_open) };
+        shared().segment(self.number).used.store(self.used, Ordering::Release);
+    }
+
+    /// Appends an event; the header's state hash is that of the registers alone. `writes` adds its memory writes, and is called again if the event needs another segment.
+    #[inline]
     pub fn append(
         &mut self,
         header: &EventHeader,
         body: &Body,
-        writes: impl FnOnce(&mut EventBuilder) -> Result<(), Full>,
+        mut writes: impl FnMut(&mut EventBuilder) -> Result<(), Full>,
     ) -> Result<(), Full> {
         if self.muted {
             return Ok(());
         }
-        let reserve = if matches!(body, Body::Signal(_) | Body::MemoryHash(_) | Body::End(_)) { 0 } else { RESERVE };
-        if self.used + reserve >= self.capacity {
-            return Err(Full { needed_bytes: reserve, available_bytes: self.capacity - self.used });
+        let room = Room { address: self.address + self.used, length: self.room - self.used };
+        match room.build(&mut self.running, header, body, &mut writes) {
+            Ok(length) => {
+                self.used += length;
+                shared().segment(self.number).used.store(self.used, Ordering::Release);
+                Ok(())
+            }
+            Err(full) => self.append_elsewhere(full.needed_bytes, header, body, &mut writes),
         }
-        // SAFETY: the log is mapped with `capacity` bytes; only this process writes to it and holds no other reference into it.
-        let tail = unsafe {
-            core::slice::from_raw_parts_mut((arena::EVENT_LOG + self.used) as *mut u8, (self.capacity - self.used - reserve) as usize)
-        };
-        let header = EventHeader { state_hash: self.running.note(header.state_hash), ..*header };
-        let mut builder = EventBuilder::begin(tail, &header, body)?;
-        writes(&mut builder)?;
-        let length = builder.finish();
-        self.running.add(&tail[..length]);
-        self.used += length as u64;
-        control().events_used.store(self.used, Ordering::Release);
+    }
+
+    #[cold]
+    fn append_elsewhere(&mut self, needed: u64, header: &EventHeader, body: &Body, writes: Writes) -> Result<(), Full> {
+        // What ends a recording, and signals, cannot be undone when they do not fit: they may exceed the limit.
+        let is_bound = !matches!(body, Body::Signal(_) | Body::MemoryHash(_) | Body::End(_));
+        let mut running = self.running;
+        if needed <= self.slot_bytes {
+            let slot = self.take_slot(is_bound)?;
+            if let Ok(used) = slot.build(&mut running, header, body, writes) {
+                self.open(slot.address, slot.length, used, running);
+                return Ok(());
+            }
+            shared().busy.fetch_and(!(1 << ((slot.address - FIRST_SLOT) / SLOT_BYTES)), Ordering::Relaxed);
+        }
+        loop {
+            let (room, is_all) = self.take_long(is_bound)?;
+            match room.build(&mut running, header, body, writes) {
+                Ok(used) => {
+                    self.open(room.address, used, used, running);
+                    self.long_used += (used + 4095) & !4095;
+                    self.long_last = Some(self.number);
+                    return Ok(());
+                }
+                Err(full) if is_all => return Err(full),
+                Err(_) => self.wait()?,
+            }
+        }
+    }
+
+    /// Closes the open segment; the next one, which holds its first event already, is open.
+    fn open(&mut self, address: u64, room: u64, used: u64, running: RunningHash) {
+        let shared = shared();
+        self.running_at_open = core::mem::replace(&mut self.running, running);
+        self.closed += self.used;
+        self.number += 1;
+        (self.address, self.room, self.used) = (address, room, used);
+        let segment = shared.segment(self.number);
+        segment.address.store(address, Ordering::Relaxed);
+        segment.used.store(used, Ordering::Relaxed);
+        shared.open.store(self.number, Ordering::Release);
+        control().call();
+    }
+
+    /// Bytes that the log takes: events that the snapshot has not compressed yet, and what it has made of the others.
+    fn bytes(&self) -> u64 {
+        let shared = shared();
+        self.closed + self.used - shared.packed_from.load(Ordering::Relaxed) + shared.packed_to.load(Ordering::Relaxed)
+    }
+
+    /// Whether the snapshot has compressed all that it can.
+    fn is_settled(&self) -> bool {
+        shared().packed.load(Ordering::Acquire) == self.number
+    }
+
+    fn take_slot(&self, is_bound: bool) -> Result<Room, Full> {
+        let shared = shared();
+        loop {
+            let steps = shared.steps.load(Ordering::Acquire);
+            let settled = self.is_settled();
+            let fits = !is_bound || self.bytes() + self.slot_bytes <= self.limit;
+            if !fits && settled {
+                return Err(Full { needed_bytes: self.slot_bytes, available_bytes: self.limit.saturating_sub(self.bytes()) });
+            }
+            let free = (!shared.busy.load(Ordering::Acquire)).trailing_zeros();
+            let queued = self.number - shared.packed.load(Ordering::Acquire);
+            if fits && u64::from(free) < SLOTS && queued + 2 < QUEUE {
+                shared.busy.fetch_or(1 << free, Ordering::Relaxed);
+                return Ok(Room { address: FIRST_SLOT + u64::from(free) * SLOT_BYTES, length: self.slot_bytes });
+            }
+            self.wait_since(steps)?;
+        }
+    }
+
+    /// Room for one long event, and whether there will not be more.
+    fn take_long(&mut self, is_bound: bool) -> Result<(Room, bool), Full> {
+        let shared = shared();
+        while self.number - shared.packed.load(Ordering::Acquire) + 2 >= QUEUE {
+            self.wait()?;
+        }
+        let settled = self.is_settled();
+        // The open segment may be one of them.
+        let in_use = self.long_last.is_some_and(|last| shared.packed.load(Ordering::Acquire) <= last);
+        if !in_use {
+            self.long_used = 0;
+        }
+        let left = if is_bound { self.limit.saturating_sub(self.bytes()) } else { u64::MAX };
+        let length = (self.long_bytes - self.long_used).min(left) & !7;
+        let last_is_open = self.long_last == Some(self.number);
+        Ok((Room { address: LONG + self.long_used, length }, settled && (!in_use || last_is_open)))
+    }
+
+    /// Waits until the snapshot has compressed one more segment.
+    fn wait(&self) -> Result<(), Full> {
+        let steps = shared().steps.load(Ordering::Acquire);
+        if self.is_settled() { Ok(()) } else { self.wait_since(steps) }
+    }
+
+    fn wait_since(&self, steps: u32) -> Result<(), Full> {
+        let shared = shared();
+        shared.is_awaited.store(1, Ordering::Release);
+        sys::futex_wait(&shared.steps, steps, 1);
+        if shared.broken.load(Ordering::Relaxed) != 0 || !control().snapshot_alive() {
+            return Err(Full { needed_bytes: self.slot_bytes, available_bytes: 0 });
+        }
         Ok(())
     }
 }

@@ -26,6 +26,7 @@ mod histories;
 mod host;
 mod maps;
 mod message;
+mod packer;
 mod pages;
 mod performed;
 mod preload;

@@ -7,15 +7,17 @@ use core::sync::atomic::Ordering;
 use engine::arena;
 use engine::sys::{self, raw};
 use recording::{
-    Area, Body, EVENT_HEADER_BYTES, End, EndReason, EventBuilder, EventHeader, EventKind, FileHead, FileWriter, Mapping, MappingFlags,
-    Metadata, RunningHash, Sink, Time,
+    Area, Body, EVENT_HEADER_BYTES, End, EndReason, EventBuilder, EventHeader, EventKind, Events, FileHead, FileWriter, Mapping,
+    MappingFlags, Metadata, Sink, Time,
 };
 
 use super::control::control;
+use super::events;
 use super::maps::Map;
+use super::packer::{self, Packer};
 use super::pages::{self, Pagemap, Wanted};
 use super::shared::SharedMaps;
-use super::snapshot::{Start, event_bytes};
+use super::snapshot::Start;
 
 const PIECE: usize = 256 << 10;
 
@@ -64,7 +66,7 @@ impl Sink for Output {
 }
 
 /// Writes the recording to a temporary name beside `path` and renames it. The error is an errno.
-pub fn save(start: &Start, path: &[u8]) -> Result<(), i32> {
+pub fn save(start: &Start, packer: &mut Packer, path: &[u8]) -> Result<(), i32> {
     let mut temporary = path[..path.len() - 1].to_vec();
     temporary.extend_from_slice(b".part\0");
     // SAFETY: paths end in zero.
@@ -74,7 +76,7 @@ pub fn save(start: &Start, path: &[u8]) -> Result<(), i32> {
     if fd < 0 {
         return Err(-fd as i32);
     }
-    let result = write(start, Output { fd: fd as i32, buffer: Vec::with_capacity(PIECE) });
+    let result = write(start, packer, Output { fd: fd as i32, buffer: Vec::with_capacity(PIECE) });
     sys::close(fd as i32);
     let result = result.and_then(|()| {
         let args = [temporary.as_ptr() as u64, path.as_ptr() as u64, 0, 0, 0, 0];
@@ -98,7 +100,7 @@ fn failed(error: recording::WriteError<i32>) -> i32 {
     }
 }
 
-fn write(start: &Start, output: Output) -> Result<(), i32> {
+fn write(start: &Start, packer: &mut Packer, output: Output) -> Result<(), i32> {
     let mut writer = FileWriter::new(output).map_err(failed)?;
     writer.metadata(&metadata(start)).map_err(failed)?;
     let kept = if control().include_symbol_files { files_to_keep(start) } else { Vec::new() };
@@ -106,23 +108,15 @@ fn write(start: &Start, output: Output) -> Result<(), i32> {
         writer.mapping(&mapping(map, is_backed(&kept, map))).map_err(failed)?;
     }
     write_pages(&mut writer, start, &kept)?;
-    let used = control().events_used.load(Ordering::Acquire) as usize;
-    // SAFETY: as in `event_bytes`.
-    let bytes = unsafe { core::slice::from_raw_parts(arena::EVENT_LOG as *const u8, used) };
-    for (index, piece) in bytes.chunks(PIECE).enumerate() {
-        writer.events(piece).map_err(failed)?;
-        progress(60 + 30 * index * PIECE / used);
-    }
+    packer.pack();
+    packer.write(&mut writer, |percent| progress(60 + 30 * percent / 100)).map_err(failed)?;
+    let last = last_events();
+    writer.events(last).map_err(failed)?;
     if !has_end() {
-        writer.events(&end_event()).map_err(failed)?;
+        writer.events(&end_event(packer)).map_err(failed)?;
     }
-    for event in event_bytes() {
-        if let Ok(event) = event
-            && event.kind() == Some(EventKind::SitesAdded)
-            && let Ok(recording::Body::SitesAdded { pc }) = event.body()
-        {
-            writer.site(pc).map_err(failed)?;
-        }
+    for pc in packer.sites().iter().copied().chain(packer::sites(last)) {
+        writer.site(pc).map_err(failed)?;
     }
     for file in &kept {
         write_file(&mut writer, file)?;
@@ -131,17 +125,23 @@ fn write(start: &Start, output: Output) -> Result<(), i32> {
     output.flush()
 }
 
+/// The events of the open segment, the log's last ones.
+fn last_events() -> &'static [u8] {
+    let log = events::shared();
+    log.events(log.open())
+}
+
 /// Whether the log's last event is the end of history.
 pub fn has_end() -> bool {
-    event_bytes().filter_map(Result::ok).last().is_some_and(|event| event.kind() == Some(EventKind::End))
+    Events::new(last_events()).filter_map(Result::ok).last().is_some_and(|event| event.kind() == Some(EventKind::End))
 }
 
 /// The end of a history that is saved while it goes on, or that was cut off by a kill.
-fn end_event() -> Vec<u8> {
+fn end_event(packer: &Packer) -> Vec<u8> {
     let control = control();
     let reason = EndReason::from_raw(control.end_reason).unwrap_or(EndReason::Saved);
-    let mut running = RunningHash::new();
-    event_bytes().filter_map(Result::ok).for_each(|event| running.add(event.bytes()));
+    let mut running = packer.running();
+    Events::new(last_events()).filter_map(Result::ok).for_each(|event| running.add(event.bytes()));
     let header = EventHeader::new(Time { bbcount: control.bbcount, pc: control.registers.rip }, running.note(0));
     let body = Body::End(End { reason, status: control.end_status, message: "" });
     let mut bytes = vec![0; EVENT_HEADER_BYTES + 64];

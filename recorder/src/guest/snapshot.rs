@@ -7,14 +7,15 @@
 use alloc::vec::Vec;
 use core::sync::atomic::Ordering;
 
-use engine::arena;
 use engine::sys::{self, SigAction, raw};
 use recording::{CpuidLeaf, EndReason, Events, Metadata, Registers};
 
 use super::control::{KEEP, QUIT, REPORT, SAVE, control};
+use super::events;
 use super::host::Recorder;
 use super::maps::Map;
 use super::message::Descriptor;
+use super::packer::Packer;
 use super::save::{has_end, is_guest, save};
 use crate::launch::SNAPSHOT_NAME;
 
@@ -60,26 +61,29 @@ fn serve(host: &mut Recorder, start: Start, parent: i32) -> ! {
     sys::prctl(sys::PR_SET_PDEATHSIG, u64::from(raw::SIGUSR1));
     sys::prctl(sys::PR_SET_NAME, SNAPSHOT_NAME.as_ptr() as u64);
     let control = control();
+    let mut packer = Packer::new();
     control.ready.store(1, Ordering::Release);
     sys::futex_wake(&control.ready);
     let mut done = 0;
     loop {
+        let calls = control.calls.load(Ordering::Acquire);
+        packer.pack();
         let request = control.request.load(Ordering::Acquire);
         if request == done {
             if sys::getppid() != parent {
-                on_orphaned(&start);
+                on_orphaned(&start, &mut packer);
             }
             if control.executing.load(Ordering::Acquire) == 1 && has_executed(parent) {
                 forget(&start);
             }
             // A timeout covers a parent that died just before PR_SET_PDEATHSIG, and one that became another program.
-            sys::futex_wait(&control.request, request, 2);
+            sys::futex_wait(&control.calls, calls, 2);
             continue;
         }
         match control.what.load(Ordering::Relaxed) {
             SAVE => {
                 let path = until_zero(&control.path);
-                let error = save(&start, path).err().unwrap_or(0);
+                let error = save(&start, &mut packer, path).err().unwrap_or(0);
                 control.result.store(error as u32, Ordering::Relaxed);
             }
             KEEP => {
@@ -120,7 +124,7 @@ fn forget(start: &Start) -> ! {
         if sys::getppid() as u32 != control().owner {
             sys::exit_group(0);
         }
-        sys::futex_wait(&control().request, control().request.load(Ordering::Relaxed), 60);
+        sys::futex_wait(&control().calls, control().calls.load(Ordering::Relaxed), 60);
     }
 }
 
@@ -137,24 +141,24 @@ fn close_descriptors() {
 }
 
 /// The recorded process was killed: what it noted until then is saved if that was asked for.
-fn on_orphaned(start: &Start) -> ! {
+fn on_orphaned(start: &Start, packer: &mut Packer) -> ! {
     let control = control();
     let path = until_zero(&control.path_if_killed);
     if path.len() > 1 && !has_end() {
         note_kill();
-        let _ = save(start, path);
+        let _ = save(start, packer, path);
     }
     sys::exit_group(0)
 }
 
 /// Without an end of its own making, history ends just before its last event: that is the last time known to have been reached.
 fn note_kill() {
-    let control = control();
-    if let Some(last) = event_bytes().filter_map(Result::ok).last() {
+    let (control, log) = (control(), events::shared());
+    if let Some(last) = Events::new(log.events(log.open())).filter_map(Result::ok).last() {
         control.bbcount = last.time().bbcount;
         // Registers that are all zero say that they are not known.
         control.registers = Registers { rip: last.time().pc, ..Registers::default() };
-        control.events_used.store(last.offset(), Ordering::Release);
+        log.segment(log.open()).used.store(last.offset(), Ordering::Release);
     }
     control.end_reason = EndReason::Signalled.raw();
     control.end_status = raw::SIGKILL as i32;
@@ -178,12 +182,6 @@ fn ignore_signals() {
     }
     engine::install_handler::<Recorder>(raw::SIGUSR1 as i32, 0, None);
     sys::rt_sigprocmask(raw::SIG_SETMASK, Some(&0), None);
-}
-
-pub fn event_bytes() -> Events<'static> {
-    let used = control().events_used.load(Ordering::Acquire) as usize;
-    // SAFETY: the log is mapped for at least `used` bytes; the recorded process only appends behind them.
-    Events::new(unsafe { core::slice::from_raw_parts(arena::EVENT_LOG as *const u8, used) })
 }
 
 /// What a processor must have to replay: the features that code chooses its way by.
