@@ -32,7 +32,7 @@ use crate::indirect;
 use crate::memory;
 use crate::profile::Profile;
 use crate::site::Site;
-use crate::trace::Fetcher;
+use crate::trace::{Fetcher, OVERLAY_BYTES};
 use crate::translate::LeadIn;
 use crate::unit::{Exit, Unit};
 use crate::watch::{self, Wanted};
@@ -235,6 +235,11 @@ impl<H: Host> Engine<H> {
     /// Base and size of every code region.
     pub fn regions(&self) -> impl Iterator<Item = (u64, u64)> + '_ {
         self.cache.regions.iter().map(|region| (region.base, region.size))
+    }
+
+    /// From here on the guest runs `code` where it runs `address`, whatever memory holds there. Before [`Self::run`].
+    pub fn overlay(&mut self, address: u64, code: [u8; OVERLAY_BYTES]) {
+        self.fetcher.overlay(address, code);
     }
 
     /// Calls [`Host::stopped`] when the time (bbcount, pc) comes, or at once if it has passed.

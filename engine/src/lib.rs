@@ -31,6 +31,7 @@ mod indirect;
 pub mod inline;
 pub mod lanes;
 mod memory;
+mod plain;
 mod profile;
 mod site;
 pub mod sys;
@@ -48,6 +49,7 @@ pub use fault::{FaultInfo, SignalContext, install as install_handler, set_signal
 pub use gate::{leave, set_gs};
 pub use host::{After, Before, CodeRange, Flow, Host, Nondeterministic};
 pub use memory::{is_readable, read_guest, write_guest};
+pub use plain::is_plain;
 pub use site::{Form as SiteForm, Kind as SiteKind, Site};
-pub use trace::Fetcher;
+pub use trace::{Fetcher, OVERLAY_BYTES};
 pub use watch::Wanted as WatchWanted;

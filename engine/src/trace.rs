@@ -18,6 +18,8 @@ pub const MAX_TRANSFERS: u32 = 16;
 const MAX_INSTRUCTIONS: usize = 96;
 /// A loop is unrolled up to this size.
 const MAX_UNROLLED: usize = 64;
+/// The length of code that stands in for what is in memory.
+pub const OVERLAY_BYTES: usize = 8;
 const MAX_LOOKAHEAD: usize = 16;
 
 /// One guest instruction with its bytes.
@@ -141,11 +143,13 @@ pub struct Fetcher {
     window: [u8; 64],
     start: u64,
     length: usize,
+    /// Code that stands in the guest's eyes at these addresses, whatever is in memory.
+    overlays: Vec<(u64, [u8; OVERLAY_BYTES])>,
 }
 
 impl Default for Fetcher {
     fn default() -> Self {
-        Self { window: [0; 64], start: 0, length: 0 }
+        Self { window: [0; 64], start: 0, length: 0, overlays: Vec::new() }
     }
 }
 
@@ -155,12 +159,28 @@ impl Fetcher {
         self.length = 0;
     }
 
+    /// From here on `code` is what is fetched at `address`.
+    pub fn overlay(&mut self, address: u64, code: [u8; OVERLAY_BYTES]) {
+        self.overlays.push((address, code));
+        self.refresh();
+    }
+
+    fn apply_overlays(&mut self) {
+        let (start, end) = (self.start, self.start + self.length as u64);
+        for &(address, code) in self.overlays.iter().filter(|&&(address, _)| address < end && start < address + OVERLAY_BYTES as u64) {
+            for (at, byte) in (address..).zip(code).filter(|&(at, _)| (start..end).contains(&at)) {
+                self.window[(at - start) as usize] = byte;
+            }
+        }
+    }
+
     /// `None`: nothing readable or decodable at `pc`.
     pub fn fetch(&mut self, pc: u64) -> Option<Insn> {
         let inside = pc >= self.start && pc < self.start + self.length as u64;
         if !inside || pc + 15 > self.start + self.length as u64 {
             self.start = pc;
             self.length = vsyscall::fetch(pc, &mut self.window).unwrap_or_else(|| read_guest(pc, &mut self.window));
+            self.apply_overlays();
         }
         let at = (pc - self.start) as usize;
         let mut decoder = Decoder::with_ip(64, &self.window[at..self.length], pc, DecoderOptions::NONE);

@@ -58,6 +58,9 @@ pub fn system_call(host: &mut Recorder, engine: &mut Guest, length: u64) -> Flow
     if api::is_number(number) {
         return api::while_recording(host, engine, number, &args, length);
     }
+    if let Some(flow) = told_by_vdso(host, engine, number, &args, length) {
+        return flow;
+    }
     let call = Call::capture(number, &args, &Memory(&host.shared));
     let class = match call.class() {
         Ok(class) => class,
@@ -74,6 +77,36 @@ pub fn system_call(host: &mut Recorder, engine: &mut Guest, length: u64) -> Flow
     }
 }
 
+/// The functions of the vdso that tell the time.
+fn told_by_vdso(host: &mut Recorder, engine: &mut Guest, number: u64, args: &[u64; 6], length: u64) -> Option<Flow> {
+    let answer = host.vdso.answer(engine.context().rip, args, &host.shared)?;
+    for &(address, ref bytes, length) in &answer.writes {
+        // Where the guest may not write the kernel decides what happens.
+        if engine.write_guest(address, &bytes[..length]) != length {
+            return None;
+        }
+    }
+    Some(note(host, engine, number, args, length, answer.result, &mut |builder| {
+        let mut writes = answer.writes.iter().filter(|write| write.2 != 0);
+        writes.try_for_each(|&(address, ref bytes, length)| builder.push_write(address, &bytes[..length]))
+    }))
+}
+
+/// Notes a call and leaves the guest behind it.
+fn note(host: &mut Recorder, engine: &mut Guest, number: u64, args: &[u64; 6], length: u64, result: i64, writes: Writes) -> Flow {
+    let header = host.header(engine);
+    let body = Body::Syscall(Syscall { number: number as u32, result, args: *args });
+    let fits = host.events.append(&header, &body, writes).is_ok();
+    let flow = if fits { Flow::Continue } else { host.log_full(engine) };
+    let context = engine.context();
+    context.gpr[reg::RAX] = result as u64;
+    context.rip += length;
+    context.gpr[reg::RCX] = context.rip;
+    context.gpr[reg::R11] = context.rflags;
+    host.signals.remind(engine);
+    flow
+}
+
 /// One call on its way.
 pub struct Turn<'a> {
     call: &'a Call,
@@ -87,17 +120,7 @@ type Writes<'a> = &'a mut dyn FnMut(&mut EventBuilder) -> Result<(), Full>;
 impl Turn<'_> {
     /// Notes the call and leaves the guest behind it.
     fn done(&self, host: &mut Recorder, engine: &mut Guest, result: i64, writes: Writes) -> Flow {
-        let header = host.header(engine);
-        let body = Body::Syscall(Syscall { number: self.number as u32, result, args: self.args });
-        let fits = host.events.append(&header, &body, writes).is_ok();
-        let flow = if fits { Flow::Continue } else { host.log_full(engine) };
-        let context = engine.context();
-        context.gpr[reg::RAX] = result as u64;
-        context.rip += self.length;
-        context.gpr[reg::RCX] = context.rip;
-        context.gpr[reg::R11] = context.rflags;
-        host.signals.remind(engine);
-        flow
+        note(host, engine, self.number, &self.args, self.length, result, writes)
     }
 
     pub fn done_simply(&self, host: &mut Recorder, engine: &mut Guest, result: i64) -> Flow {

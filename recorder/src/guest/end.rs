@@ -106,7 +106,6 @@ fn text(path: &Path) -> &str {
 pub fn detach(host: &mut Recorder) {
     host.shared.release();
     host.shared.clear();
-    host.vdso.restore();
     host.signals.release();
     host.log = None;
     sys::munmap(arena::ACCESS_LOG, arena::ALIASES - arena::ACCESS_LOG);

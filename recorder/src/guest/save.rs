@@ -65,31 +65,55 @@ impl Sink for Output {
     }
 }
 
-/// Writes the recording to a temporary name beside `path` and renames it. The error is an errno.
+/// Writes the recording to a file without a name, then gives it the name `path`. The error is an errno.
+///
+/// So whatever happens to this process nothing is left behind. Where the file system cannot do that the file has the name `path.part`
+/// until it is whole.
 pub fn save(start: &Start, packer: &mut Packer, path: &[u8]) -> Result<(), i32> {
     let mut temporary = path[..path.len() - 1].to_vec();
     temporary.extend_from_slice(b".part\0");
-    // SAFETY: paths end in zero.
-    let unlink = |path: &[u8]| unsafe { sys::syscall(u64::from(raw::__NR_unlink), [path.as_ptr() as u64, 0, 0, 0, 0, 0]) };
     unlink(&temporary);
-    let fd = sys::open(&temporary, raw::O_WRONLY | raw::O_CREAT | raw::O_EXCL | raw::O_CLOEXEC, 0o600);
+    let mut directory = path[..path.iter().rposition(|&byte| byte == b'/').map_or(0, |slash| slash + 1)].to_vec();
+    directory.extend_from_slice(b".\0");
+    let nameless = sys::open(&directory, raw::O_WRONLY | raw::O_TMPFILE | raw::O_CLOEXEC, 0o600);
+    let named = || sys::open(&temporary, raw::O_WRONLY | raw::O_CREAT | raw::O_EXCL | raw::O_CLOEXEC, 0o600);
+    let fd = if nameless >= 0 { nameless } else { named() };
     if fd < 0 {
         return Err(-fd as i32);
     }
-    let result = write(start, packer, Output { fd: fd as i32, buffer: Vec::with_capacity(PIECE) });
+    let mut result = write(start, packer, Output { fd: fd as i32, buffer: Vec::with_capacity(PIECE) });
+    if nameless >= 0 {
+        result = result.and_then(|()| name(fd as i32, &temporary));
+    }
     sys::close(fd as i32);
     let result = result.and_then(|()| {
         let args = [temporary.as_ptr() as u64, path.as_ptr() as u64, 0, 0, 0, 0];
-        // SAFETY: as above.
-        match unsafe { sys::syscall(u64::from(raw::__NR_rename), args) } {
-            0 => Ok(()),
-            error => Err(-error as i32),
-        }
+        // SAFETY: paths end in zero.
+        succeeded(unsafe { sys::syscall(u64::from(raw::__NR_rename), args) })
     });
     if result.is_err() {
         unlink(&temporary);
     }
     result
+}
+
+fn unlink(path: &[u8]) {
+    // SAFETY: paths end in zero.
+    unsafe { sys::syscall(u64::from(raw::__NR_unlink), [path.as_ptr() as u64, 0, 0, 0, 0, 0]) };
+}
+
+fn succeeded(result: i64) -> Result<(), i32> {
+    if result == 0 { Ok(()) } else { Err(-result as i32) }
+}
+
+/// Gives the file behind a descriptor a name.
+fn name(fd: i32, path: &[u8]) -> Result<(), i32> {
+    let mut link = alloc::format!("/proc/self/fd/{fd}").into_bytes();
+    link.push(0);
+    let here = raw::AT_FDCWD as u64;
+    let args = [here, link.as_ptr() as u64, here, path.as_ptr() as u64, u64::from(raw::AT_SYMLINK_FOLLOW), 0];
+    // SAFETY: paths end in zero.
+    succeeded(unsafe { sys::syscall(u64::from(raw::__NR_linkat), args) })
 }
 
 /// An errno for any way of failing.

@@ -50,7 +50,7 @@ pub fn make(host: &mut Recorder, start: Start) -> Result<(), i64> {
     Ok(())
 }
 
-fn serve(host: &mut Recorder, start: Start, parent: i32) -> ! {
+fn serve(host: &Recorder, start: Start, parent: i32) -> ! {
     close_descriptors();
     // Shared memory is no part of the start state, and whoever counts its attachments is not to count ours.
     for map in host.shared.iter() {
@@ -60,6 +60,7 @@ fn serve(host: &mut Recorder, start: Start, parent: i32) -> ! {
     ignore_signals();
     sys::prctl(sys::PR_SET_PDEATHSIG, u64::from(raw::SIGUSR1));
     sys::prctl(sys::PR_SET_NAME, SNAPSHOT_NAME.as_ptr() as u64);
+    host.vdso.apply();
     let control = control();
     let mut packer = Packer::new();
     control.ready.store(1, Ordering::Release);
@@ -103,7 +104,6 @@ fn serve(host: &mut Recorder, start: Start, parent: i32) -> ! {
         control.progress.store(100, Ordering::Relaxed);
         control.done.store(request, Ordering::Release);
         sys::futex_wake(&control.done);
-        let _ = &host;
     }
 }
 

@@ -51,7 +51,7 @@ fn prepare(state: &mut State) -> Result<Box<Guest>, i64> {
     unregister_rseq(fs_base);
     let events = EventLog::create(state.event_log_bytes, &state.temporary_directory)?;
     let uuid = uuid();
-    let vdso = Vdso::patch(&maps::own());
+    let vdso = Vdso::find(&maps::own());
     let signals = Signals::take_over();
     let host = Recorder::new(events, SharedMaps::new(), None, signals, vdso, fs_base, uuid);
     if !state.engine.is_null() {
@@ -64,6 +64,9 @@ fn prepare(state: &mut State) -> Result<Box<Guest>, i64> {
         return Err(error(sys::errno::ENOMEM));
     }
     engine::set_gs();
+    for (address, code) in engine.host().vdso.overlays().collect::<Vec<_>>() {
+        engine.overlay(address, code);
+    }
     let result = engine.with_host(|host, engine| begin(host, engine, state, &image, [0; 16]));
     if let Err(failure) = result {
         end::detach(engine.host());
