@@ -33,6 +33,10 @@ impl Place {
         run(&argv, self.path(), b"").unwrap()
     }
 
+    fn run_system(&self, program: &str, arguments: &[&str]) -> Outcome {
+        run(&[&[program], arguments].concat().iter().map(OsString::from).collect::<Vec<_>>(), self.path(), b"").unwrap()
+    }
+
     fn compile(&self, name: &str, text: &str, flags: &[&str]) -> PathBuf {
         let source = self.path().join(name).with_extension("c");
         fs::write(&source, text).unwrap();
@@ -223,6 +227,77 @@ fn a_save_that_fails_leaves_nothing_and_harms_nobody() {
     assert!(text(&outcome.stderr).contains("cannot save"), "{}", text(&outcome.stderr));
     assert!(place.recordings().is_empty());
 }
+
+/// Runs a script in which `d` is a file system of 512 KiB, or nothing if that is not allowed here.
+fn on_a_small_disk(place: &Place, script: &str) -> Option<Outcome> {
+    fs::create_dir(place.path().join("d")).unwrap();
+    let allowed = place.run_system("unshare", &["-rm", "mount", "-t", "tmpfs", "none", "d"]);
+    if allowed.ended != Ended::Exit(0) {
+        eprintln!("no file system can be mounted: {}", text(&allowed.stderr));
+        return None;
+    }
+    let script = format!("mount -t tmpfs -o size=512k none d && {script}");
+    Some(place.run_system("unshare", &["-rm", "sh", "-c", &script]))
+}
+
+#[test]
+fn a_full_disk_is_told_and_keeps_no_half_file() {
+    let place = Place::new();
+    let program = place.compile("ends", "int main(void) { return 5; }\n", &[]);
+    let recorder = stage::program("live-record").display().to_string();
+    let script = format!("echo old > d/a.undo; {recorder} -o d/a.undo {}; echo $?; ls -A d; cat d/a.undo", program.display());
+    let Some(outcome) = on_a_small_disk(&place, &script) else { return };
+    assert_eq!(text(&outcome.stdout), "5\na.undo\nold\n", "{}", text(&outcome.stderr));
+    let messages = text(&outcome.stderr);
+    assert!(messages.contains("cannot save") && messages.contains("d/a.undo"), "{messages}");
+}
+
+#[test]
+fn a_limit_on_the_size_of_files_is_kept() {
+    let place = Place::new();
+    let recorder = stage::program("live-record").display().to_string();
+    let script = format!("ulimit -f 100; {recorder} -o a.undo true; echo $?; ls -A");
+    let outcome = place.run_system("sh", &["-c", &script]);
+    assert_eq!(text(&outcome.stdout), "0\n", "{}", text(&outcome.stderr));
+    // Standard error may be closed by then, but the file must not be there.
+    assert!(place.recordings().is_empty());
+}
+
+#[test]
+fn a_long_recording_takes_little_of_the_log() {
+    let place = Place::new();
+    let program =
+        place.compile("calls", "#include <unistd.h>\nint main(void) { for (int i = 0; i < 400000; i++) getppid(); return 0; }\n", &[]);
+    // 112 bytes for each call would be 45 MB.
+    place.record(&format!("-q --max-event-log-size 20M -o a.undo {}", program.display()));
+    let recording = place.open("a.undo");
+    assert_eq!(recording.meta().end_reason, EndReason::Exited);
+    assert!(recording.events_len() > 40 << 20 && recording.len_bytes() < 20 << 20);
+    place.verify("a.undo");
+}
+
+#[test]
+fn calls_of_any_length_fit_into_the_log() {
+    let place = Place::new();
+    let program = place.compile("reads", READS, &[]);
+    place.record(&format!("-q -o a.undo {}", program.display()));
+    assert_eq!(place.open("a.undo").meta().end_reason, EndReason::Exited);
+    place.verify("a.undo");
+}
+
+/// Reads around the length of the log's segments, and beyond.
+const READS: &str = r#"
+#include <fcntl.h>
+#include <stdlib.h>
+#include <unistd.h>
+int main(void) {
+    int random = open("/dev/urandom", O_RDONLY), zero = open("/dev/zero", O_RDONLY);
+    char *buffer = malloc(9 << 20);
+    for (int size = (256 << 10) - 200; size <= (256 << 10) + 8; size += 8) read(random, buffer, size);
+    for (int size = 1 << 20; size <= 9 << 20; size += (1 << 20) + 1) { read(zero, buffer, size); read(random, buffer + 1, size - 1); getppid(); }
+    return 0;
+}
+"#;
 
 #[test]
 fn an_older_recording_is_replaced_as_a_whole() {

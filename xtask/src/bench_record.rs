@@ -2,7 +2,8 @@
 //!
 //! Each workload runs natively and recorded, in interleaved pairs; figures are medians of whole runs, start and save included. The
 //! column "run only" leaves out what an empty program costs more when recorded. Slowdowns stand beside those of other translators
-//! that run unmodified programs, from the same run. The programs are those of [`workloads`].
+//! that run unmodified programs, from the same run. The programs are those of [`workloads`], and `memory`, which says of itself what start,
+//! save and memory cost a program of 1 GiB.
 
 mod run;
 mod workloads;
@@ -40,26 +41,32 @@ pub fn run(workspace: &Workspace, arguments: &[String]) -> Result<()> {
     let name = "cargo xtask bench record".to_owned();
     let options = Options::parse_from(std::iter::once(&name).chain(arguments));
     for wanted in &options.only {
-        let names: Vec<_> = WORKLOADS.iter().map(|workload| workload.name).collect();
+        let names: Vec<_> = WORKLOADS.iter().map(|workload| workload.name).chain([MEMORY]).collect();
         ensure!(names.contains(&wanted.as_str()), "no workload is called '{wanted}'; there are {}", names.join(", "));
     }
     run_build(workspace)?;
     let bench = Bench::new(workspace)?;
-    let chosen = WORKLOADS.iter().filter(|workload| options.only.is_empty() || options.only.iter().any(|name| name == workload.name));
+    let is_chosen = |wanted: &str| options.only.is_empty() || options.only.iter().any(|name| name == wanted);
     let mut outcomes = Vec::new();
-    for workload in chosen {
+    for workload in WORKLOADS.iter().filter(|workload| is_chosen(workload.name)) {
         if !options.json {
             eprintln!("{} …", workload.name);
         }
         outcomes.push((workload, bench.measure(workload, usize::from(options.pairs), !options.no_rivals)?));
     }
+    let memory = if is_chosen(MEMORY) { bench.memory()? } else { Vec::new() };
     if options.json {
-        println!("{}", serde_json::to_string_pretty(&as_json(&outcomes))?);
+        println!("{}", serde_json::to_string_pretty(&as_json(&outcomes, &memory))?);
     } else {
-        show(&outcomes);
+        show(&outcomes, &memory);
     }
     Ok(())
 }
+
+/// The name of the program behind [`Bench::memory`].
+const MEMORY: &str = "memory";
+/// Most that its figures may be.
+const MEMORY_TARGETS: [(&str, f64); 2] = [("start_1gib_ms", 100.0), ("memory_added_mib", 100.0)];
 
 /// What an empty program costs more when recorded, in milliseconds; 0 if it was not run.
 fn start_and_save_ms(outcomes: &[(&Workload, Outcome)]) -> f64 {
@@ -75,7 +82,7 @@ fn run_only(outcome: &Outcome, start_and_save_ms: f64) -> f64 {
 fn figures(outcomes: &[(&Workload, Outcome)]) -> BTreeMap<&'static str, (f64, Option<f64>)> {
     let mut figures = BTreeMap::new();
     for (workload, outcome) in outcomes {
-        if let Measure::ExtraNs(key) | Measure::Ratio(key) | Measure::WholeMs(key) = workload.measure {
+        if let Measure::Extra(key) | Measure::Ratio(key) | Measure::WholeMs(key) = workload.measure {
             let worst = figures.entry(key).or_insert((outcome.figure, workload.target));
             worst.0 = worst.0.max(outcome.figure);
         }
@@ -93,7 +100,7 @@ fn geomean(values: impl Iterator<Item = f64>) -> Option<f64> {
     (!logs.is_empty()).then(|| (logs.iter().sum::<f64>() / logs.len() as f64).exp())
 }
 
-fn as_json(outcomes: &[(&Workload, Outcome)]) -> Value {
+fn as_json(outcomes: &[(&Workload, Outcome)], memory: &[(String, f64)]) -> Value {
     let start = start_and_save_ms(outcomes);
     let round = |value: f64| (value * 1000.0).round() / 1000.0;
     let mut all = Map::new();
@@ -118,11 +125,14 @@ fn as_json(outcomes: &[(&Workload, Outcome)]) -> Value {
     for (key, (figure, _)) in figures(outcomes) {
         mean(key, Some(figure));
     }
+    for (key, figure) in memory {
+        mean(key, Some(*figure));
+    }
     all.insert("programs".into(), Value::Object(programs));
     Value::Object(all)
 }
 
-fn show(outcomes: &[(&Workload, Outcome)]) {
+fn show(outcomes: &[(&Workload, Outcome)], memory: &[(String, f64)]) {
     let start = start_and_save_ms(outcomes);
     let cell = |ratio: Option<f64>| ratio.map_or("–".to_owned(), |ratio| format!("{ratio:.2}"));
     let mut table = Table::new();
@@ -148,6 +158,10 @@ fn show(outcomes: &[(&Workload, Outcome)]) {
     }
     for (key, (figure, target)) in figures(outcomes) {
         table.add_row([key.to_owned(), format!("{figure:.1}"), target.map_or(String::new(), |target| target.to_string())]);
+    }
+    for (key, figure) in memory {
+        let target = MEMORY_TARGETS.iter().find(|(wanted, _)| wanted == key);
+        table.add_row([key.clone(), format!("{figure:.1}"), target.map_or(String::new(), |(_, target)| target.to_string())]);
     }
     println!("{table}");
     for (_, tool) in RIVALS.iter().filter(|(_, tool)| !is_installed(tool[0])) {

@@ -74,7 +74,7 @@ impl Bench {
         let (native_ms, recorded_ms) = (ms(&native), ms(&recorded));
         let figure = match workload.measure {
             Measure::Slowdown => median(native.iter().zip(&recorded).map(|(native, recorded)| recorded.ms / native.ms).collect()),
-            Measure::ExtraNs(_) => median(numbers(&recorded)?) - median(numbers(&native)?),
+            Measure::Extra(_) => median(numbers(&recorded)?) - median(numbers(&native)?),
             Measure::Ratio(_) => median(numbers(&recorded)?) / median(numbers(&native)?),
             Measure::WholeMs(_) => recorded_ms,
         };
@@ -100,15 +100,33 @@ impl Bench {
         words
     }
 
+    fn compile(&self, name: &str, flags: &[String]) -> Result<String> {
+        let binary = self.work.join(name.trim_end_matches(".c"));
+        let mut gcc = Command::new("gcc");
+        run(gcc.args(["-O2", "-pthread", "-o"]).arg(&binary).arg(self.sources.join(name)).args(flags))?;
+        Ok(binary.display().to_string())
+    }
+
+    /// Runs the program that measures memory, start and save of a process of 1 GiB by itself: keys and numbers.
+    pub fn memory(&self) -> Result<Vec<(String, f64)>> {
+        let prefix = self.recorder.ancestors().nth(2).context("the recorder lies in a stage")?;
+        let library = prefix.join("lib").display().to_string();
+        let flags =
+            [format!("-I{}", prefix.join("include").display()), format!("-L{library}"), format!("-Wl,-rpath,{library}"), "-lundolr".into()];
+        let mut command = Command::new(self.compile("memory.c", &flags)?);
+        let file = self.work.join("memory.undo");
+        let text = output(command.arg(&file))?;
+        fs::remove_file(&file).with_context(|| format!("cannot remove {}", file.display()))?;
+        let pair = |line: &str| Some((line.split_once(' ')?.0.to_owned(), line.split_once(' ')?.1.parse().ok()?));
+        text.lines().map(|line| pair(line).with_context(|| format!("expected a key and a number, the program printed '{line}'"))).collect()
+    }
+
     /// The command and the file that it reads, compiled if need be.
     fn prepare(&self, program: Program) -> Result<(Vec<String>, Option<PathBuf>)> {
         let source = |name: &str| self.sources.join(name).display().to_string();
         Ok(match program {
-            Program::C(name) => {
-                let binary = self.work.join(name.trim_end_matches(".c"));
-                run(Command::new("gcc").args(["-O2", "-pthread", "-o"]).arg(&binary).arg(self.sources.join(name)))?;
-                (vec![binary.display().to_string()], None)
-            }
+            Program::C(name) => (vec![self.compile(name, &[])?], None),
+            Program::CWith(name, argument) => (vec![self.compile(name, &[])?, argument.into()], None),
             Program::Python(name) => (vec![self.python.clone(), source(name)], None),
             Program::Sqlite(name) => (vec![find("sqlite3")?, ":memory:".into()], Some(self.sources.join(name))),
             Program::Gzip => (vec![find("gzip")?, "-6".into(), "-c".into()], Some(self.gzip_input.clone())),

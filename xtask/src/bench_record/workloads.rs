@@ -5,6 +5,8 @@
 pub enum Program {
     /// Compiled by `gcc -O2 -pthread`.
     C(&'static str),
+    /// The same with an argument.
+    CWith(&'static str, &'static str),
     Python(&'static str),
     /// A script for sqlite3, on a database in memory.
     Sqlite(&'static str),
@@ -19,8 +21,8 @@ pub enum Program {
 pub enum Measure {
     /// Time recorded / time native, one of those whose geometric mean is `slowdown_geomean`.
     Slowdown,
-    /// The program prints a number of nanoseconds: recorded less native.
-    ExtraNs(&'static str),
+    /// The program prints a number, in the unit that ends the key: recorded less native.
+    Extra(&'static str),
     /// The program prints a number of nanoseconds: recorded / native.
     Ratio(&'static str),
     /// Milliseconds of the whole recorded run; the largest of those with the same key counts.
@@ -35,6 +37,10 @@ pub struct Workload {
     pub options: &'static [&'static str],
     /// Most that the figure may be, where there is such an aim.
     pub target: Option<f64>,
+}
+
+const fn call(argument: &'static str, key: &'static str) -> Workload {
+    Workload { name: key, program: Program::CWith("calls.c", argument), measure: Measure::Extra(key), options: &[], target: None }
 }
 
 const fn slowdown(name: &'static str, program: Program) -> Workload {
@@ -59,16 +65,28 @@ pub const WORKLOADS: &[Workload] = &[
     Workload {
         name: "syscall",
         program: Program::C("syscall.c"),
-        measure: Measure::ExtraNs("syscall_extra_ns"),
+        measure: Measure::Extra("syscall_extra_ns"),
         options: &[],
         target: Some(400.0),
+    },
+    call("read", "read_extra_ns"),
+    call("write", "write_extra_ns"),
+    call("futex", "futex_extra_ns"),
+    call("clock", "clock_gettime_extra_ns"),
+    call("rdtsc", "rdtsc_extra_ns"),
+    Workload {
+        name: "sparse",
+        program: Program::C("sparse.c"),
+        measure: Measure::Extra("sparse_map_extra_kib"),
+        options: &["--shmem-log", "LOG", "--on-fork", "both"],
+        target: None,
     },
     Workload { name: "empty", program: Program::C("empty.c"), measure: Measure::WholeMs("startup_ms"), options: &[], target: Some(60.0) },
     Workload { name: "true", program: Program::Command("true"), measure: Measure::WholeMs("startup_ms"), options: &[], target: Some(60.0) },
     Workload {
         name: "shared",
         program: Program::C("shared.c"),
-        measure: Measure::ExtraNs("shared_access_ns"),
+        measure: Measure::Extra("shared_access_ns"),
         options: &["--shmem-log", "LOG"],
         target: Some(30.0),
     },
