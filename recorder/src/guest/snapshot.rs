@@ -7,6 +7,7 @@
 use alloc::vec::Vec;
 use core::sync::atomic::Ordering;
 
+use engine::arena;
 use engine::sys::{self, SigAction, raw};
 use recording::{CpuidLeaf, EndReason, Events, Metadata, Registers};
 
