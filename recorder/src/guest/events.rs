@@ -228,6 +228,11 @@ impl EventLog {
         self.muted
     }
 
+    /// Whether so many bytes are free, and an event goes anywhere at all.
+    pub fn has_room(&self, bytes: u64) -> bool {
+        !self.muted && self.bytes() + bytes <= self.limit
+    }
+
     /// How much there is. To be followed by events of the recording's end.
     pub fn mark(&mut self) -> Mark {
         // They are to be in the open segment or in a later one as a whole.
