@@ -85,6 +85,9 @@ impl FaultInfo {
     }
 }
 
+/// Flags that code of ours must not run with.
+const TRAP_AND_DIRECTION: u64 = 0x500;
+
 /// A signal that is not a fault of translated code.
 #[derive(Clone, Copy, Debug)]
 pub struct SignalContext {
@@ -150,11 +153,13 @@ extern "C" fn handler<H: Host>(signal: i32, info: *const [u64; 16], ucontext: *m
             engine.fault = Some(FaultInfo { signal, info, trapno: frame.trapno, error: frame.err, address: frame.cr2 });
             frame.gpr[UCONTEXT_RIP] = dispatch;
             frame.gpr[UCONTEXT_ORDER[reg::RSP]] = arena::ENGINE_STACK_TOP;
-            frame.eflags &= !0x400;
+            frame.eflags &= !TRAP_AND_DIRECTION;
             return;
         }
         // A fault of ours. Go there by sigreturn, so that the guest's vector state comes back.
         engine.fault = Some(FaultInfo { signal, info, trapno: rip, error: frame.err, address: frame.cr2 });
+        // A trap flag that the guest's own state brought would end in a fault at each instruction of ours.
+        frame.eflags &= !TRAP_AND_DIRECTION;
         frame.gpr[UCONTEXT_RIP] = broken::<H> as *const () as u64;
         frame.gpr[UCONTEXT_ORDER[reg::RSP]] = arena::ENGINE_STACK_TOP - 8;
         return;
