@@ -85,8 +85,14 @@ impl FaultInfo {
     }
 }
 
-/// Flags that code of ours must not run with.
-const TRAP_AND_DIRECTION: u64 = 0x500;
+/// Flags that code of ours must not run with: trap, direction, alignment check.
+const TRAP: u64 = 0x100;
+const DIRECTION: u64 = 0x400;
+const ALIGNMENT: u64 = 0x4_0000;
+const HINDERING: u64 = TRAP | DIRECTION | ALIGNMENT;
+/// Vectors of the exceptions that two of them raise.
+const DEBUG_EXCEPTION: u64 = 1;
+const ALIGNMENT_CHECK: u64 = 17;
 
 /// A signal that is not a fault of translated code.
 #[derive(Clone, Copy, Debug)]
@@ -153,13 +159,22 @@ extern "C" fn handler<H: Host>(signal: i32, info: *const [u64; 16], ucontext: *m
             engine.fault = Some(FaultInfo { signal, info, trapno: frame.trapno, error: frame.err, address: frame.cr2 });
             frame.gpr[UCONTEXT_RIP] = dispatch;
             frame.gpr[UCONTEXT_ORDER[reg::RSP]] = arena::ENGINE_STACK_TOP;
-            frame.eflags &= !TRAP_AND_DIRECTION;
+            frame.eflags &= !HINDERING;
+            return;
+        }
+        // The guest's flags, with which the engine was entered or which it just loaded. They stay as they are in the context.
+        let hindering = match frame.trapno {
+            DEBUG_EXCEPTION => TRAP,
+            ALIGNMENT_CHECK => ALIGNMENT,
+            _ => 0,
+        };
+        if frame.eflags & hindering != 0 {
+            frame.eflags &= !hindering;
             return;
         }
         // A fault of ours. Go there by sigreturn, so that the guest's vector state comes back.
         engine.fault = Some(FaultInfo { signal, info, trapno: rip, error: frame.err, address: frame.cr2 });
-        // A trap flag that the guest's own state brought would end in a fault at each instruction of ours.
-        frame.eflags &= !TRAP_AND_DIRECTION;
+        frame.eflags &= !HINDERING;
         frame.gpr[UCONTEXT_RIP] = broken::<H> as *const () as u64;
         frame.gpr[UCONTEXT_ORDER[reg::RSP]] = arena::ENGINE_STACK_TOP - 8;
         return;
