@@ -119,7 +119,7 @@ type Writes<'a> = &'a mut dyn FnMut(&mut EventBuilder) -> Result<(), Full>;
 
 impl Turn<'_> {
     /// Notes the call and leaves the guest behind it.
-    fn done(&self, host: &mut Recorder, engine: &mut Guest, result: i64, writes: Writes) -> Flow {
+    pub fn done(&self, host: &mut Recorder, engine: &mut Guest, result: i64, writes: Writes) -> Flow {
         note(host, engine, self.number, &self.args, self.length, result, writes)
     }
 
@@ -293,181 +293,14 @@ impl Turn<'_> {
         }
     }
 
-    fn memory(&mut self, host: &mut Recorder, engine: &mut Guest) -> Flow {
-        let [address, length, ..] = self.args;
-        let end = address.saturating_add(length).saturating_add(4095) & !4095;
-        match self.number as u32 {
-            raw::__NR_mmap => self.mmap(host, engine),
-            raw::__NR_brk => {
-                let result = self.native();
-                self.done_simply(host, engine, result)
-            }
-            raw::__NR_munmap => {
-                if reserved(engine, address, end) {
-                    return self.done_simply(host, engine, -i64::from(sys::errno::EINVAL));
-                }
-                let result = self.native();
-                if result == 0 {
-                    host.shared.remove(address, end);
-                    host.code.set(address, end, 0);
-                    engine.discard(address, end);
-                }
-                self.done_simply(host, engine, result)
-            }
-            raw::__NR_mprotect => self.mprotect(host, engine, address, end),
-            raw::__NR_mremap => {
-                let longest = length.max(self.args[2]);
-                if host.shared.overlaps(address, address.saturating_add(longest)) {
-                    return end::stop_unsupported(host, engine, format_args!("mremap of a shared mapping"));
-                }
-                if self.args[3] & u64::from(raw::MREMAP_FIXED) != 0 {
-                    let to = self.args[4];
-                    if reserved(engine, to, to.saturating_add(self.args[2])) {
-                        return self.done_simply(host, engine, -i64::from(sys::errno::EINVAL));
-                    }
-                    host.shared.remove(to, to.saturating_add(self.args[2]));
-                    engine.discard(to, to.saturating_add(self.args[2]));
-                }
-                let result = self.native();
-                engine.discard(address, end);
-                self.done_simply(host, engine, result)
-            }
-            raw::__NR_madvise => self.madvise(host, engine, address),
-            raw::__NR_shmat => {
-                let result = self.native();
-                if result > 0 {
-                    adopt_at(host, engine.bbcount(), result as u64);
-                }
-                // Only the kernel knows the segment's size: an empty write at its end tells replay.
-                let end = host.shared.find(result as u64).map(|map| map.end);
-                self.done(host, engine, result, &mut |builder| match end {
-                    Some(end) => builder.push_write(end, &[]),
-                    None => Ok(()),
-                })
-            }
-            raw::__NR_shmdt => {
-                let map = host.shared.find(address).copied();
-                let result = self.native();
-                if let (0, Some(map)) = (result, map) {
-                    host.shared.remove(map.start, map.end);
-                }
-                self.done_simply(host, engine, result)
-            }
-            raw::__NR_msync | raw::__NR_mlock | raw::__NR_mlock2 | raw::__NR_munlock | raw::__NR_mlockall | raw::__NR_munlockall => {
-                let mut actual = self.args;
-                if let Some(map) = host.shared.find(address) {
-                    actual[0] = map.to_alias(address);
-                }
-                // SAFETY: none of these changes the address space.
-                let result = unsafe { sys::syscall(self.number, actual) };
-                self.done_simply(host, engine, result)
-            }
-            _ => end::stop_unsupported(host, engine, format_args!("system call {}", self.call.name())),
-        }
+    pub fn name(&self) -> &'static str {
+        self.call.name()
     }
 
     /// Executes the call with the guest's own arguments.
-    fn native(&self) -> i64 {
+    pub fn native(&self) -> i64 {
         // SAFETY: the guest asked for it, and the caller has made sure that nothing of ours is touched.
         unsafe { sys::syscall(self.number, self.args) }
-    }
-
-    fn mmap(&mut self, host: &mut Recorder, engine: &mut Guest) -> Flow {
-        let [address, length, prot, flags, fd, offset] = self.args;
-        let flags = flags as u32;
-        let end = address.saturating_add(length).saturating_add(4095) & !4095;
-        let fixed = flags & raw::MAP_FIXED != 0;
-        if fixed && reserved(engine, address, end) {
-            return self.done_simply(host, engine, -i64::from(sys::errno::ENOMEM));
-        }
-        if fixed {
-            host.shared.remove(address, end);
-        }
-        let result = if fixed { self.native() } else { self.mmap_elsewhere(engine) };
-        if result < 0 && result > -4096 {
-            return self.done_simply(host, engine, result);
-        }
-        let start = result as u64;
-        let end = start.saturating_add(length).saturating_add(4095) & !4095;
-        engine.discard(start, end);
-        host.code.set(start, end, prot as u32);
-        let kind = flags & raw::MAP_TYPE;
-        let shared = kind == raw::MAP_SHARED || kind == raw::MAP_SHARED_VALIDATE;
-        if shared && prot as u32 & raw::PROT_EXEC == 0 && adopt_at(host, engine.bbcount(), start) {
-            return self.done_simply(host, engine, result);
-        }
-        if flags & raw::MAP_ANONYMOUS != 0 {
-            return self.done_simply(host, engine, result);
-        }
-        self.done(host, engine, result, &mut |builder| push_file(builder, fd as i32, offset, start, end - start))
-    }
-
-    /// Maps at an address of the kernel's choice, which must not lie in areas of ours: asked for by the guest or not.
-    fn mmap_elsewhere(&self, engine: &Guest) -> i64 {
-        let [hint, length, ..] = self.args;
-        let pages = length.saturating_add(4095) & !4095;
-        let below = arena::BASE.saturating_sub(pages);
-        let mut actual = self.args;
-        for hint in [hint, 0, below] {
-            if hint != 0 && hint != below && reserved(engine, hint & !4095, (hint & !4095).saturating_add(pages)) {
-                continue;
-            }
-            actual[0] = hint;
-            // SAFETY: as the guest asked, but for the hint.
-            let result = unsafe { sys::syscall(self.number, actual) };
-            let refused = (-4095..0).contains(&result);
-            if refused || !reserved(engine, result as u64, (result as u64).saturating_add(pages)) {
-                return result;
-            }
-            sys::munmap(result as u64, pages);
-        }
-        -i64::from(sys::errno::ENOMEM)
-    }
-
-    fn mprotect(&mut self, host: &mut Recorder, engine: &mut Guest, address: u64, end: u64) -> Flow {
-        if host.shared.overlaps(address, end) {
-            let prot = self.args[2] as u32;
-            let inside = host.shared.iter_mut().find(|map| map.start <= address && end <= map.end);
-            let Some(map) = inside else {
-                return end::stop_unsupported(host, engine, format_args!("mprotect across the edge of a shared mapping"));
-            };
-            let result = sys::mprotect(map.to_alias(address), end - address, prot);
-            if result == 0 && (map.start, map.end) == (address, end) {
-                map.prot = prot;
-            }
-            return self.done_simply(host, engine, result);
-        }
-        if reserved(engine, address, end) {
-            return self.done_simply(host, engine, -i64::from(sys::errno::ENOMEM));
-        }
-        let result = self.native();
-        engine.discard(address, end);
-        if result == 0 {
-            host.code.set(address, end, self.args[2] as u32);
-        }
-        self.done_simply(host, engine, result)
-    }
-
-    fn madvise(&mut self, host: &mut Recorder, engine: &mut Guest, address: u64) -> Flow {
-        let mut actual = self.args;
-        if let Some(map) = host.shared.find(address) {
-            actual[0] = map.to_alias(address);
-        }
-        let advice = self.args[2] as u32;
-        let result = match advice {
-            // When freed pages become zero is the kernel's whim; keeping them is within what it promises.
-            raw::MADV_FREE => 0,
-            // SAFETY: advice about the guest's own memory.
-            _ => unsafe { sys::syscall(self.number, actual) },
-        };
-        let mut back = Vec::new();
-        if result == 0 && [raw::MADV_DONTNEED, raw::MADV_DONTNEED_LOCKED].contains(&advice) {
-            // Of a private mapping of a file, the file's contents come back.
-            let end = address.saturating_add(self.args[1]).saturating_add(4095) & !4095;
-            let files = maps::own().into_iter().filter(|map| map.inode != 0 && !map.shared && map.start < end && address < map.end);
-            back.extend(files.map(|map| (map.start.max(address), map.end.min(end))));
-        }
-        self.done(host, engine, result, &mut |builder| back.iter().try_for_each(|&(start, end)| push_memory(builder, start, end)))
     }
 
     fn process(&mut self, host: &mut Recorder, engine: &mut Guest) -> Flow {
@@ -670,11 +503,6 @@ impl Turn<'_> {
     }
 }
 
-/// Whether the guest may not map or unmap there.
-fn reserved(engine: &Guest, start: u64, end: u64) -> bool {
-    start < arena::END && arena::BASE < end || engine.regions().any(|(base, size)| start < base + size && base < end)
-}
-
 fn push_outputs(builder: &mut EventBuilder, outputs: &[(u64, u64, u64)]) -> Result<(), Full> {
     for &(address, readable, length) in outputs {
         let slot = builder.push_write_header(address, length)?;
@@ -682,65 +510,4 @@ fn push_outputs(builder: &mut EventBuilder, outputs: &[(u64, u64, u64)]) -> Resu
         slot[got..].fill(0);
     }
     Ok(())
-}
-
-/// What can be read of [start, end), from its start on.
-fn push_memory(builder: &mut EventBuilder, start: u64, end: u64) -> Result<(), Full> {
-    let mut page = [0u8; 4096];
-    for at in (start..end).step_by(page.len()) {
-        if read_guest(at, &mut page) != page.len() {
-            break;
-        }
-        builder.push_write(at, &page)?;
-    }
-    Ok(())
-}
-
-/// The contents of a file mapping, up to the end of the file's last page.
-fn push_file(builder: &mut EventBuilder, fd: i32, offset: u64, start: u64, length: u64) -> Result<(), Full> {
-    const PIECE: u64 = 1 << 20;
-    let mut done = 0;
-    let mut piece = Vec::new();
-    while done < length {
-        let wanted = (length - done).min(PIECE);
-        piece.resize(wanted as usize, 0);
-        let mut filled = 0;
-        while filled < piece.len() {
-            match sys::pread(fd, &mut piece[filled..], offset + done + filled as u64) {
-                got if got > 0 => filled += got as usize,
-                _ => break,
-            }
-        }
-        if filled == 0 {
-            break;
-        }
-        builder.push_write(start + done, &piece[..filled])?;
-        if filled < piece.len() {
-            break;
-        }
-        done += wanted;
-    }
-    Ok(())
-}
-
-/// Takes over the shared mapping at `start` if it is one; returns whether it was.
-fn adopt_at(host: &mut Recorder, bbcount: u64, start: u64) -> bool {
-    let own = maps::own();
-    let mut any = false;
-    for map in own.iter().filter(|map| map.start == start && SharedMaps::is_candidate(map)) {
-        any |= adopt(host, bbcount, map);
-    }
-    any
-}
-
-/// Takes over a shared mapping and makes it known to the access log.
-pub fn adopt(host: &mut Recorder, bbcount: u64, map: &Map) -> bool {
-    let Ok(shared) = host.shared.adopt(map) else { return false };
-    // Caches of the system that every program maps read-only (character sets, fonts) would only fill the log with their reads.
-    let system_cache = map.prot & raw::PROT_WRITE == 0
-        && [b"/usr/".as_slice(), b"/lib", b"/etc/", b"/var/cache/"].iter().any(|dir| map.name.starts_with(dir));
-    if let (Some(log), false) = (&mut host.log, system_cache) {
-        log.add_mapping(shared, &map.name, bbcount);
-    }
-    true
 }

@@ -20,7 +20,7 @@ impl CodeRanges {
             return Some(*known);
         }
         // The kernel has the last word: some programs may execute what they map for reading, and mappings move.
-        let map = maps::own().into_iter().find(|map| (map.start..map.end).contains(&address))?;
+        let map = maps::find(address)?;
         self.set(map.start, map.end, map.prot);
         self.ranges.iter().find(|range| range.contains(address)).copied()
     }

@@ -46,6 +46,68 @@ pub fn own() -> Vec<Map> {
     text.split(|&byte| byte == b'\n').filter_map(parse).collect()
 }
 
+/// `_IOWR('f', 17, struct procmap_query)`
+const PROCMAP_QUERY: u64 = 3 << 30 | (size_of::<raw::procmap_query>() as u64) << 16 | (b'f' as u64) << 8 | 17;
+
+/// The mapping around `address`.
+pub fn find(address: u64) -> Option<Map> {
+    let fd = sys::open(b"/proc/self/maps\0", raw::O_RDONLY | raw::O_CLOEXEC, 0);
+    if fd < 0 {
+        return None;
+    }
+    let answer = query(fd, address);
+    sys::close(fd as i32);
+    match answer {
+        Ok(map) => Some(map),
+        Err(error) if error == -i64::from(sys::errno::ENOENT) => None,
+        // Kernels before 6.11 only have the whole list.
+        Err(_) => own().into_iter().find(|map| (map.start..map.end).contains(&address)),
+    }
+}
+
+fn query(fd: i64, address: u64) -> Result<Map, i64> {
+    let mut name = [0u8; 4096];
+    let mut query = raw::procmap_query {
+        size: size_of::<raw::procmap_query>() as u64,
+        query_flags: 0,
+        query_addr: address,
+        vma_start: 0,
+        vma_end: 0,
+        vma_flags: 0,
+        vma_page_size: 0,
+        vma_offset: 0,
+        inode: 0,
+        dev_major: 0,
+        dev_minor: 0,
+        vma_name_size: name.len() as u32,
+        build_id_size: 0,
+        vma_name_addr: name.as_mut_ptr() as u64,
+        build_id_addr: 0,
+    };
+    // SAFETY: the kernel writes to the structure and at most `vma_name_size` bytes of the name.
+    let result = unsafe { sys::syscall(u64::from(raw::__NR_ioctl), [fd as u64, PROCMAP_QUERY, (&raw mut query) as u64, 0, 0, 0]) };
+    if result < 0 {
+        return Err(result);
+    }
+    let length = (query.vma_name_size as usize).saturating_sub(1).min(name.len());
+    Ok(Map {
+        start: query.vma_start,
+        end: query.vma_end,
+        // The first flags are the rights, in the order of PROT_READ, PROT_WRITE and PROT_EXEC.
+        prot: query.vma_flags as u32 & 7,
+        shared: query.vma_flags & raw::procmap_query_flags::PROCMAP_QUERY_VMA_SHARED as u64 != 0,
+        offset: query.vma_offset,
+        device: device_number(u64::from(query.dev_major), u64::from(query.dev_minor)),
+        inode: query.inode,
+        name: name[..length].to_vec(),
+    })
+}
+
+/// The kernel's encoding of st_dev.
+fn device_number(major: u64, minor: u64) -> u64 {
+    (minor & 0xff) | ((major & 0xfff) << 8) | ((minor & !0xff) << 12)
+}
+
 fn parse(line: &[u8]) -> Option<Map> {
     let mut fields = line.splitn(6, |&byte| byte == b' ');
     let range = fields.next()?;
@@ -64,8 +126,7 @@ fn parse(line: &[u8]) -> Option<Map> {
         prot: u32::from(has(b'r')) * raw::PROT_READ + u32::from(has(b'w')) * raw::PROT_WRITE + u32::from(has(b'x')) * raw::PROT_EXEC,
         shared: has(b's'),
         offset,
-        // The kernel's encoding of st_dev.
-        device: (minor & 0xff) | ((major & 0xfff) << 8) | ((minor & !0xff) << 12),
+        device: device_number(major, minor),
         inode,
         name: name.iter().skip_while(|&&byte| byte == b' ').copied().collect(),
     })

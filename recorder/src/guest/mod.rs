@@ -25,6 +25,7 @@ mod hashes;
 mod histories;
 mod host;
 mod maps;
+mod memory_calls;
 mod message;
 mod packer;
 mod pages;

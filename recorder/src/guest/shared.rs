@@ -12,7 +12,7 @@ use engine::arena;
 use engine::sys::{self, raw};
 use shmem_log::ObjectIndex;
 
-use super::maps::Map;
+use super::maps::{self, Map};
 use super::windows::Windows;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -50,6 +50,23 @@ impl SharedMap {
 
     pub fn to_object(self, address: u64) -> u64 {
         address - self.start + self.offset
+    }
+
+    /// Of the same object, as far as the kernel's list tells.
+    pub fn is_of(&self, other: &Self) -> bool {
+        (self.device, self.inode) == (other.device, other.inode)
+    }
+
+    /// The part from `start` to `end`, which lie inside.
+    pub fn part(&self, start: u64, end: u64) -> Self {
+        Self { start, end, offset: self.to_object(start), alias: self.to_alias(start), known: self.to_known(start), ..*self }
+    }
+
+    /// Whether `next` goes on where this ends, in every view.
+    fn is_continued_by(&self, next: &Self) -> bool {
+        let length = self.length();
+        let whole = Self { end: next.end, ..*self };
+        *next == Self { start: self.end, offset: self.offset + length, alias: self.alias + length, known: self.known + length, ..whole }
     }
 }
 
@@ -132,32 +149,148 @@ impl SharedMaps {
         }
     }
 
-    /// Forgets [start, end), which the guest unmaps or maps anew; cut mappings keep their other parts.
-    pub fn remove(&mut self, start: u64, end: u64) {
+    /// The parts of mappings in [start, end), ascending.
+    pub fn within(&self, start: u64, end: u64) -> Vec<SharedMap> {
+        let touched = self.maps.iter().filter(|map| map.start < end && start < map.end);
+        let mut parts: Vec<_> = touched.map(|map| map.part(map.start.max(start), map.end.min(end))).collect();
+        parts.sort_by_key(|part| part.start);
+        parts
+    }
+
+    /// Takes [start, end) off the list; what was cut off keeps its views.
+    fn take(&mut self, start: u64, end: u64) -> Vec<SharedMap> {
         self.windows.close();
+        let taken = self.within(start, end);
         let mut rest = Vec::with_capacity(self.maps.len() + 1);
         for map in self.maps.drain(..) {
             if map.end <= start || end <= map.start {
                 rest.push(map);
                 continue;
             }
-            let (low, high) = (map.start.max(start), map.end.min(end));
-            sys::munmap(map.to_alias(low), high - low);
-            sys::munmap(map.to_known(low), high - low);
-            if map.start < low {
-                rest.push(SharedMap { end: low, ..map });
+            if map.start < start {
+                rest.push(map.part(map.start, start));
             }
-            if high < map.end {
-                rest.push(SharedMap {
-                    start: high,
-                    offset: map.to_object(high),
-                    alias: map.to_alias(high),
-                    known: map.to_known(high),
-                    ..map
-                });
+            if end < map.end {
+                rest.push(map.part(end, map.end));
             }
         }
         self.maps = rest;
+        taken
+    }
+
+    /// Forgets [start, end), which the guest unmaps or maps anew; cut mappings keep their other parts.
+    pub fn remove(&mut self, start: u64, end: u64) {
+        for part in self.take(start, end) {
+            sys::munmap(part.alias, part.length());
+            sys::munmap(part.known, part.length());
+        }
+    }
+
+    /// After a call that was to put something in place of [start, end) and failed: forgets what is no longer there.
+    pub fn reconcile(&mut self, start: u64, end: u64) {
+        for part in self.within(start, end) {
+            if maps::find(part.start).is_none_or(|map| (map.device, map.inode) != (part.device, part.inode)) {
+                self.remove(part.start, part.end);
+            }
+        }
+    }
+
+    /// The guest has set the rights of [start, end).
+    pub fn protect(&mut self, start: u64, end: u64, prot: u32) {
+        for part in self.take(start, end) {
+            sys::mprotect(part.alias, part.length(), prot);
+            sys::mprotect(part.start, part.length(), raw::PROT_NONE);
+            self.maps.push(SharedMap { prot, ..part });
+        }
+        self.join();
+    }
+
+    /// Joins neighbours that one mapping was cut into, so that fewer operands lie across an edge.
+    fn join(&mut self) {
+        self.maps.sort_by_key(|map| map.start);
+        self.maps.dedup_by(|next, kept| {
+            let joins = kept.is_continued_by(next);
+            if joins {
+                kept.end = next.end;
+            }
+            joins
+        });
+    }
+
+    /// The kernel has moved what was at `from` to where `map` is now, or mapped it there once more: the guest's own mapping is there and
+    /// closed already. What is known of the contents goes along; where the guest keeps the old mapping nothing is known of that any more.
+    pub fn moved(&mut self, from: (u64, u64), map: &Map, keeps: bool) -> Result<(), i64> {
+        let parts = self.take(from.0, from.1);
+        let result = self.adopt(map).map(|new| *new);
+        if let Ok(new) = &result {
+            sys::mprotect(new.alias, new.length(), new.prot);
+        }
+        for part in &parts {
+            let (at, length) = (part.start - from.0, part.length());
+            if let Ok(new) = &result
+                && at < new.length()
+            {
+                let kept = length.min(new.length() - at);
+                sys::mremap(part.known, kept, kept, raw::MREMAP_MAYMOVE | raw::MREMAP_FIXED, new.known + at);
+            }
+            sys::munmap(part.known, length);
+            if keeps && arena::map_private(part.known, length, raw::PROT_READ | raw::PROT_WRITE).is_ok() {
+                self.maps.push(*part);
+            } else {
+                sys::munmap(part.alias, length);
+            }
+        }
+        if result.is_err() {
+            // It cannot be watched: it is the guest's as it believes it is.
+            sys::mprotect(map.start, map.end - map.start, map.prot);
+        }
+        result.map(|_| ())
+    }
+
+    /// Nothing is known any more of what [start, end) contains.
+    pub fn forget_contents(&mut self, start: u64, end: u64) {
+        for part in self.within(start, end) {
+            sys::madvise(part.known, part.length(), raw::MADV_DONTNEED);
+        }
+    }
+
+    /// Gives the guest its rights to [start, end), for a system call that is about the mappings themselves.
+    pub fn open(&mut self, start: u64, end: u64) {
+        for part in self.within(start, end) {
+            sys::mprotect(part.start, part.length(), part.prot);
+        }
+    }
+
+    /// After [`Self::open`].
+    pub fn shut(&mut self, start: u64, end: u64) {
+        for part in self.within(start, end) {
+            sys::mprotect(part.start, part.length(), raw::PROT_NONE);
+        }
+    }
+
+    /// The kernel's list of mappings as it would be without us.
+    pub fn as_guest_sees(&self, own: Vec<Map>) -> Vec<Map> {
+        let mut seen = Vec::with_capacity(own.len());
+        for map in own {
+            let parts = self.within(map.start, map.end);
+            if parts.is_empty() {
+                seen.push(map);
+                continue;
+            }
+            let cut = |start: u64, end: u64, prot: u32| Map { start, end, prot, offset: map.offset + (start - map.start), ..map.clone() };
+            let mut reached = map.start;
+            for part in parts {
+                if reached < part.start {
+                    seen.push(cut(reached, part.start, map.prot));
+                }
+                seen.push(cut(part.start, part.end, part.prot));
+                reached = part.end;
+            }
+            if reached < map.end {
+                seen.push(cut(reached, map.end, map.prot));
+            }
+        }
+        seen
     }
 
     /// Gives all mappings back to the guest as it believes they are.

@@ -18,7 +18,7 @@ use super::signals::Signals;
 use super::snapshot::{self, Start};
 use super::state::{self, OnFork, State};
 use super::vdso::Vdso;
-use super::{calls, end};
+use super::{end, memory_calls};
 
 /// A code region serves its modules from below, so that the heap behind an executable can grow.
 const REGION_SIZE: u64 = 64 << 20;
@@ -87,13 +87,8 @@ fn begin(host: &mut Recorder, engine: &mut Guest, state: &mut State, image: &[u8
     let start_wallclock_ns = now[0] * 1_000_000_000 + now[1];
     let executable = read_link(b"/proc/self/exe\0");
     let name = name_of(&executable).to_vec();
-    let mut own = maps::own();
     // What is closed to the guest's instructions is not closed to the guest.
-    for map in &mut own {
-        if let Some(shared) = host.shared.find(map.start) {
-            map.prot = shared.prot;
-        }
-    }
+    let own = host.shared.as_guest_sees(maps::own());
     let first_time = host.shared.is_empty();
     let identity = Identity { uuid: host.uuid, executable: &executable, name: &name, start_wallclock_ns };
     host.log = match host.log.take() {
@@ -103,7 +98,7 @@ fn begin(host: &mut Recorder, engine: &mut Guest, state: &mut State, image: &[u8
     };
     if first_time {
         for map in own.iter().filter(|map| SharedMaps::is_candidate(map) && !arena::contains(map.start)) {
-            calls::adopt(host, 1, map);
+            memory_calls::adopt(host, 1, map);
         }
         for map in &own {
             host.code.set(map.start, map.end, map.prot);

@@ -249,12 +249,12 @@ impl ReplayHost {
             Ok(changed) => changed,
             Err(error) => self.refused(engine, error),
         };
-        // The event's first write stands, empty, at the segment's end.
-        if call.number == raw::__NR_shmat
-            && let Some(Ok(end)) = writes.clone().next()
-            && let Err(error) = self.vm.attach(call.result as u64, end.addr, &mut changed)
-        {
-            self.refused(engine, error)
+        // Where only the kernel knew how far a call reaches, the event's first write stands, empty, at the end.
+        if let Some(Ok(end)) = writes.clone().next().filter(|write| write.as_ref().is_ok_and(|write| write.bytes.is_empty())) {
+            let reached = self.vm.apply_up_to(call.number, &call.args, call.result, end.addr, &mut changed);
+            if let Err(error) = reached {
+                self.refused(engine, error)
+            }
         }
         for &(start, end) in &changed.ranges {
             engine.discard(start, end);

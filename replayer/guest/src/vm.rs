@@ -135,8 +135,24 @@ impl Vm {
         Ok(())
     }
 
+    /// What a call did that reached up to `end`, where its arguments and its result do not say so.
+    pub fn apply_up_to(&mut self, nr: u32, args: &[u64; 6], result: i64, end: u64, changed: &mut Changed) -> Result<(), Refused> {
+        match nr {
+            raw::__NR_shmat if result > 0 => self.attach(result as u64, end, changed),
+            // What was one segment may be several mappings by now.
+            raw::__NR_shmdt if result == 0 => self.unmap(args[0], end, changed),
+            raw::__NR_mprotect | raw::__NR_pkey_mprotect if args[0] < end => {
+                self.check("mprotect", args[0], end)?;
+                changed.ranges.push((args[0], end));
+                changed.protect.push((args[0], end, args[2] as u32 & 7));
+                Ok(())
+            }
+            _ => Ok(()),
+        }
+    }
+
     /// What shmat did: a segment that ends at `end` is at `start`.
-    pub fn attach(&mut self, start: u64, end: u64, changed: &mut Changed) -> Result<(), Refused> {
+    fn attach(&mut self, start: u64, end: u64, changed: &mut Changed) -> Result<(), Refused> {
         self.check("shmat", start, end)?;
         map_zero(start, end, RW)?;
         self.space.insert(Map { start, end, prot: RW, shared: 1, offset: 0, origin: origin::ANONYMOUS });

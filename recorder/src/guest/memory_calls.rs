@@ -1,0 +1,370 @@
+//! System calls that change the address space. Each shared mapping exists three times, so what the guest asks for is done to its own
+//! mapping and then to our views of it.
+
+use alloc::vec::Vec;
+
+use engine::sys::{self, errno, raw};
+use engine::{Flow, arena, read_guest};
+use recording::{EventBuilder, Full};
+
+use super::calls::Turn;
+use super::end;
+use super::host::{Guest, Recorder};
+use super::maps::{self, Map};
+use super::shared::{SharedMap, SharedMaps};
+
+const fn page_up(address: u64) -> u64 {
+    address.saturating_add(4095) & !4095
+}
+
+impl Turn<'_> {
+    pub fn memory(&mut self, host: &mut Recorder, engine: &mut Guest) -> Flow {
+        let [address, length, ..] = self.args;
+        let end = page_up(address.saturating_add(length));
+        match self.number as u32 {
+            raw::__NR_mmap => self.mmap(host, engine),
+            raw::__NR_brk => {
+                let result = self.native();
+                self.done_simply(host, engine, result)
+            }
+            raw::__NR_munmap => {
+                if reserved(engine, address, end) {
+                    return self.done_simply(host, engine, -i64::from(errno::EINVAL));
+                }
+                let result = self.native();
+                if result == 0 {
+                    host.shared.remove(address, end);
+                    host.code.set(address, end, 0);
+                    engine.discard(address, end);
+                }
+                self.done_simply(host, engine, result)
+            }
+            raw::__NR_mprotect | raw::__NR_pkey_mprotect => self.mprotect(host, engine, address, end),
+            raw::__NR_mremap => self.mremap(host, engine),
+            raw::__NR_madvise => self.madvise(host, engine, address, end),
+            raw::__NR_shmat => {
+                let result = self.native();
+                if result > 0 {
+                    adopt_at(host, engine.bbcount(), result as u64, u64::MAX);
+                }
+                // Only the kernel knows the segment's size: an empty write at its end tells replay.
+                let end = host.shared.find(result as u64).map(|map| map.end);
+                self.done_up_to(host, engine, result, end)
+            }
+            raw::__NR_shmdt => {
+                let end = host.shared.find(address).map(|first| {
+                    let parts = host.shared.iter().filter(|map| map.is_of(first) && map.start.wrapping_sub(map.offset) == address);
+                    parts.map(|map| map.end).max().unwrap_or(first.end)
+                });
+                let result = self.native();
+                if let (0, Some(end)) = (result, end) {
+                    host.shared.remove(address, end);
+                }
+                self.done_up_to(host, engine, result, end.filter(|_| result == 0))
+            }
+            raw::__NR_msync | raw::__NR_mlock | raw::__NR_mlock2 | raw::__NR_munlock => {
+                host.shared.open(address, end);
+                let result = self.native();
+                host.shared.shut(address, end);
+                self.done_simply(host, engine, result)
+            }
+            raw::__NR_mlockall | raw::__NR_munlockall => {
+                let result = self.native();
+                self.done_simply(host, engine, result)
+            }
+            _ => end::stop_unsupported(host, engine, format_args!("system call {}", self.name())),
+        }
+    }
+
+    /// Notes the call with an empty write at `end`.
+    fn done_up_to(&self, host: &mut Recorder, engine: &mut Guest, result: i64, end: Option<u64>) -> Flow {
+        self.done(host, engine, result, &mut |builder| match end {
+            Some(end) => builder.push_write(end, &[]),
+            None => Ok(()),
+        })
+    }
+
+    fn mmap(&mut self, host: &mut Recorder, engine: &mut Guest) -> Flow {
+        let [address, length, prot, flags, fd, offset] = self.args;
+        let flags = flags as u32;
+        let end = page_up(address.saturating_add(length));
+        let fixed = flags & raw::MAP_FIXED != 0;
+        if fixed && reserved(engine, address, end) {
+            return self.done_simply(host, engine, -i64::from(errno::ENOMEM));
+        }
+        if flags & raw::MAP_FIXED_NOREPLACE != 0 && !fixed && reserved(engine, address, end) {
+            return self.done_simply(host, engine, -i64::from(errno::EEXIST));
+        }
+        let result = if fixed { self.native() } else { self.mmap_elsewhere(engine) };
+        if result < 0 && result > -4096 {
+            if fixed {
+                host.shared.reconcile(address, end);
+            }
+            return self.done_simply(host, engine, result);
+        }
+        let start = result as u64;
+        let end = page_up(start.saturating_add(length));
+        if fixed {
+            host.shared.remove(start, end);
+        }
+        engine.discard(start, end);
+        host.code.set(start, end, prot as u32);
+        let kind = flags & raw::MAP_TYPE;
+        let shared = kind == raw::MAP_SHARED || kind == raw::MAP_SHARED_VALIDATE;
+        if shared && prot as u32 & raw::PROT_EXEC == 0 && adopt_at(host, engine.bbcount(), start, end) {
+            return self.done_simply(host, engine, result);
+        }
+        if flags & raw::MAP_ANONYMOUS != 0 {
+            return self.done_simply(host, engine, result);
+        }
+        self.done(host, engine, result, &mut |builder| push_file(builder, fd as i32, offset, start, end - start))
+    }
+
+    /// Maps at an address of the kernel's choice, which must not lie in areas of ours: asked for by the guest or not.
+    fn mmap_elsewhere(&self, engine: &Guest) -> i64 {
+        let [hint, length, ..] = self.args;
+        let pages = page_up(length);
+        let below = arena::BASE.saturating_sub(pages);
+        let mut actual = self.args;
+        for hint in [hint, 0, below] {
+            if hint != 0 && hint != below && reserved(engine, hint & !4095, (hint & !4095).saturating_add(pages)) {
+                continue;
+            }
+            actual[0] = hint;
+            // SAFETY: as the guest asked, but for the hint.
+            let result = unsafe { sys::syscall(self.number, actual) };
+            let refused = (-4095..0).contains(&result);
+            if refused || !reserved(engine, result as u64, (result as u64).saturating_add(pages)) {
+                return result;
+            }
+            sys::munmap(result as u64, pages);
+        }
+        -i64::from(errno::ENOMEM)
+    }
+
+    fn mprotect(&mut self, host: &mut Recorder, engine: &mut Guest, address: u64, end: u64) -> Flow {
+        if reserved(engine, address, end) {
+            return self.done_simply(host, engine, -i64::from(errno::ENOMEM));
+        }
+        let prot = self.args[2] as u32 & 7;
+        let result = self.native();
+        engine.discard(address, end);
+        // After half of it has been done they are asked for again.
+        host.code.set(address, end, if result == 0 { prot } else { 0 });
+        let end = if result == 0 { end } else { changed_up_to(address, end, result, prot) };
+        let parts = host.shared.within(address, end);
+        if prot & raw::PROT_EXEC == 0 {
+            host.shared.protect(address, end, prot);
+            // Replay knows where the next gap is, but not which rights the kernel refuses.
+            return self.done_up_to(host, engine, result, (result == -i64::from(errno::EACCES)).then_some(end));
+        }
+        // What is shared is code from now on, which is executed where it lies.
+        host.shared.remove(address, end);
+        self.done(host, engine, result, &mut |builder| parts.iter().try_for_each(|part| push_memory(builder, part.start, part.end)))
+    }
+
+    fn mremap(&mut self, host: &mut Recorder, engine: &mut Guest) -> Flow {
+        let [old, old_length, new_length, flags, to, _] = self.args;
+        let flags = flags as u32;
+        let (old_end, new_length) = (page_up(old.saturating_add(old_length)), page_up(new_length));
+        let target = (flags & raw::MREMAP_FIXED != 0).then_some((to, to.saturating_add(new_length)));
+        if reserved(engine, old, old_end.max(old + 1)) {
+            return self.done_simply(host, engine, -i64::from(errno::EFAULT));
+        }
+        if target.is_some_and(|(start, end)| reserved(engine, start, end)) {
+            return self.done_simply(host, engine, -i64::from(errno::EINVAL));
+        }
+        let parts = host.shared.within(old, old_end);
+        // To the kernel those that differ in nothing but their rights are one now.
+        if parts.iter().any(|part| part.prot != parts[0].prot) {
+            return self.done_simply(host, engine, -i64::from(errno::EFAULT));
+        }
+        let seen_again = if old_end == old { host.shared.find(old).map(|map| map.part(old, map.end)) } else { None };
+        let result = self.native();
+        if (-4095..0).contains(&result) {
+            if let Some((start, end)) = target {
+                host.shared.reconcile(start, end);
+            }
+            return self.done_simply(host, engine, result);
+        }
+        let (new, new_end) = (result as u64, (result as u64).saturating_add(new_length));
+        if let Some((start, end)) = target {
+            host.shared.remove(start, end);
+        }
+        let keeps = flags & raw::MREMAP_DONTUNMAP != 0;
+        for (start, end) in [(old, old_end), (new, new_end)] {
+            engine.discard(start, end);
+            // Asked for again when it is executed.
+            host.code.set(start, end, 0);
+        }
+        if let Some(model) = seen_again.or(parts.first().copied()) {
+            let map = Map { start: new, end: new_end, offset: model.offset, ..model.as_map() };
+            if !parts.is_empty() && !keeps && new == old && new_end <= old_end {
+                // It has only become shorter.
+                host.shared.remove(new_end, old_end);
+            } else if host.shared.moved((old, old_end), &map, keeps).is_ok() && model.object.is_some() {
+                let name = maps::find(new).map(|map| map.name).unwrap_or_default();
+                log_mapping(host, engine.bbcount(), new, &name);
+            }
+            return self.done_simply(host, engine, result);
+        }
+        // What of a file is in reach now, or again.
+        let mut pieces = Vec::new();
+        let added = new + (old_end - old).min(new_length);
+        if added < new_end && is_private_file(added) {
+            pieces.push((added, new_end));
+        }
+        if keeps && is_private_file(old) {
+            pieces.push((old, old_end));
+        }
+        self.done(host, engine, result, &mut |builder| pieces.iter().try_for_each(|&(start, end)| push_memory(builder, start, end)))
+    }
+
+    fn madvise(&mut self, host: &mut Recorder, engine: &mut Guest, address: u64, end: u64) -> Flow {
+        let advice = self.args[2] as u32;
+        let empties = [raw::MADV_DONTNEED, raw::MADV_DONTNEED_LOCKED, raw::MADV_REMOVE].contains(&advice);
+        let shares = host.shared.overlaps(address, end);
+        if shares {
+            host.shared.open(address, end);
+        }
+        let result = match advice {
+            // When freed pages become zero is the kernel's whim; keeping them is within what it promises.
+            raw::MADV_FREE => 0,
+            _ => self.native(),
+        };
+        if shares {
+            host.shared.shut(address, end);
+        }
+        // An error may come after a part of the work.
+        let is_done = result == 0 || result == -i64::from(errno::ENOMEM);
+        let mut back = Vec::new();
+        if is_done && empties {
+            // Replay sees what is shared as empty until it is read again.
+            host.shared.forget_contents(address, end);
+            if advice != raw::MADV_REMOVE {
+                // Of a private mapping of a file, the file's contents come back.
+                let files = maps::own().into_iter().filter(|map| map.inode != 0 && !map.shared && map.start < end && address < map.end);
+                back.extend(files.map(|map| (map.start.max(address), map.end.min(end))));
+            }
+        }
+        self.done(host, engine, result, &mut |builder| back.iter().try_for_each(|&(start, end)| push_memory(builder, start, end)))
+    }
+}
+
+/// Whether the guest may not map or unmap there.
+fn reserved(engine: &Guest, start: u64, end: u64) -> bool {
+    start < arena::END && arena::BASE < end || engine.regions().any(|(base, size)| start < base + size && base < end)
+}
+
+/// How far an mprotect that failed half-way has come.
+fn changed_up_to(address: u64, end: u64, error: i64, prot: u32) -> u64 {
+    let is_refused = error == -i64::from(errno::EACCES);
+    let mut reached = address;
+    if !is_refused && error != -i64::from(errno::ENOMEM) {
+        return reached;
+    }
+    for map in maps::own().iter().filter(|map| map.end > address && map.start < end) {
+        if map.start > reached || (is_refused && map.prot != prot) {
+            break;
+        }
+        reached = map.end.min(end);
+    }
+    reached
+}
+
+fn is_private_file(address: u64) -> bool {
+    maps::find(address).is_some_and(|map| map.inode != 0 && !map.shared)
+}
+
+/// What there is of [start, end) up to the first page without contents (behind a file's end), whatever the rights.
+fn push_memory(builder: &mut EventBuilder, start: u64, end: u64) -> Result<(), Full> {
+    let mem = sys::open(b"/proc/self/mem\0", raw::O_RDONLY | raw::O_CLOEXEC, 0);
+    let mut page = [0u8; 4096];
+    let mut result = Ok(());
+    for at in (start..end).step_by(page.len()) {
+        if read_guest(at, &mut page) != page.len() && sys::pread(mem as i32, &mut page, at) != page.len() as i64 {
+            break;
+        }
+        result = builder.push_write(at, &page);
+        if result.is_err() {
+            break;
+        }
+    }
+    if mem >= 0 {
+        sys::close(mem as i32);
+    }
+    result
+}
+
+/// The contents of a file mapping, up to the end of the file's last page.
+fn push_file(builder: &mut EventBuilder, fd: i32, offset: u64, start: u64, length: u64) -> Result<(), Full> {
+    const PIECE: u64 = 1 << 20;
+    let mut done = 0;
+    let mut piece = Vec::new();
+    while done < length {
+        let wanted = (length - done).min(PIECE);
+        piece.resize(wanted as usize, 0);
+        let mut filled = 0;
+        while filled < piece.len() {
+            match sys::pread(fd, &mut piece[filled..], offset + done + filled as u64) {
+                got if got > 0 => filled += got as usize,
+                _ => break,
+            }
+        }
+        if filled == 0 {
+            break;
+        }
+        builder.push_write(start + done, &piece[..filled])?;
+        if filled < piece.len() {
+            break;
+        }
+        done += wanted;
+    }
+    Ok(())
+}
+
+/// Takes over the mapping that was made from `start` to at most `end`, if it is a shared one; returns whether it was.
+fn adopt_at(host: &mut Recorder, bbcount: u64, start: u64, end: u64) -> bool {
+    let Some(found) = maps::find(start) else { return false };
+    // The kernel may have joined it with a neighbour.
+    let map = Map { start, end: end.min(found.end), offset: found.offset + (start - found.start), ..found };
+    SharedMaps::is_candidate(&map) && adopt(host, bbcount, &map)
+}
+
+/// Takes over a shared mapping and makes it known to the access log.
+pub fn adopt(host: &mut Recorder, bbcount: u64, map: &Map) -> bool {
+    if host.shared.adopt(map).is_err() {
+        return false;
+    }
+    // Caches of the system that every program maps read-only (character sets, fonts) would only fill the log with their reads.
+    let system_cache = map.prot & raw::PROT_WRITE == 0
+        && [b"/usr/".as_slice(), b"/lib", b"/etc/", b"/var/cache/"].iter().any(|dir| map.name.starts_with(dir));
+    if !system_cache {
+        log_mapping(host, bbcount, map.start, &map.name);
+    }
+    true
+}
+
+/// Makes a mapping that has been taken over known to the access log.
+fn log_mapping(host: &mut Recorder, bbcount: u64, start: u64, name: &[u8]) {
+    let mapping = host.shared.iter_mut().find(|map| map.start == start);
+    if let (Some(log), Some(map)) = (&mut host.log, mapping) {
+        log.add_mapping(map, name, bbcount);
+    }
+}
+
+impl SharedMap {
+    /// As the kernel would list it without us.
+    fn as_map(&self) -> Map {
+        Map {
+            start: self.start,
+            end: self.end,
+            prot: self.prot,
+            shared: true,
+            offset: self.offset,
+            device: self.device,
+            inode: self.inode,
+            name: Vec::new(),
+        }
+    }
+}
