@@ -2,7 +2,8 @@
 //!
 //! What is compared is measured in turns in the same run. Of one process the best round counts, as other work on the machine only
 //! ever adds to it; of two, pinned to a core each, the median of the rounds in which both ran undisturbed all the time, as a
-//! disturbance makes contention cheaper. Nanoseconds per access or record unless the name says otherwise; null: not measured.
+//! disturbance makes contention cheaper. `ping_pong_ns` tells how far apart the cores are, on which the figures of two processes depend.
+//! Nanoseconds per access or record unless the name says otherwise; null: not measured.
 mod lttng;
 #[path = "../../tests/common/process.rs"]
 #[allow(dead_code)]
@@ -70,6 +71,7 @@ struct FirstLaps {
 impl FirstLaps {
     fn measure(&mut self, dir: &Path) {
         pin(0);
+        nix::unistd::sync(); // What others wrote is not to be written back meanwhile.
         self.disk.push(Bench::new(dir, FIRST_LAP_BYTES).first_lap());
         let tmpfs = Path::new("/dev/shm");
         if tmpfs.is_dir() {

@@ -34,6 +34,13 @@ impl Shared {
         }
     }
 
+    /// The same without giving the core away, for measurements.
+    pub fn wait_spinning(&self, index: usize, ready: impl Fn(u64) -> bool) {
+        while !ready(self.word(index).load(Ordering::Acquire)) {
+            std::hint::spin_loop();
+        }
+    }
+
     pub fn set(&self, index: usize, value: u64) {
         self.word(index).store(value, Ordering::Release);
     }
