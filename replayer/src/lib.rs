@@ -18,7 +18,7 @@ mod verify;
 
 pub use replay::Replay;
 pub use timeline::{
-    Cancel, Direction, Error, Event, FileInRecording, MappingInfo, Points, Registers, SharedStatus, Stop, StopReason, Time, Timeline,
-    WatchKind, Watchpoint,
+    Cancel, Condition, Direction, Error, Event, FileInRecording, MappingInfo, Points, Registers, SharedStatus, Stop, StopReason, Time,
+    Timeline, WatchKind, Watchpoint,
 };
 pub use verify::{Progress, Verdict};

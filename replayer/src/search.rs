@@ -23,7 +23,8 @@ fn encode(points: &Points) -> Vec<u8> {
         WatchKind::Access => 2,
     };
     let watches: Vec<_> = points.watchpoints.iter().map(|watch| (watch.address, watch.length, kind(watch.kind))).collect();
-    replay_guest::watch::Points::encode(&points.breakpoints, &watches)
+    let conditions = points.conditions.iter().map(|condition| (condition.pc, condition.code.as_slice()));
+    replay_guest::watch::Points::encode(&points.breakpoints, &watches, conditions)
 }
 
 fn reason_of(hit: &LastHit, points: &Points) -> StopReason {

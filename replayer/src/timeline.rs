@@ -13,7 +13,7 @@
 //! T5. [`Timeline::resume`] forwards moves at least one instruction, then stops at the first time whose pc has a breakpoint, or just
 //!     *after* an instruction that touched a watchpoint, or at the end (with the signal, if one ended the program). Backwards it stops at the latest earlier time whose pc has a
 //!     breakpoint, or at the latest earlier time just *before* an instruction that touched a watchpoint, or at begin. A `Write`
-//!     watchpoint is touched only where the bytes watched change.
+//!     watchpoint is touched only where the bytes watched change. A breakpoint's conditions are looked at in the state at its time.
 //! T6. A cancelled search leaves the timeline at some time that it passed and reports [`StopReason::Cancelled`].
 //! T7. Memory is what the recorded process knew: shared memory that others changed and this process did not read again has its old value.
 //! T8. A replay that differs from the recording is an [`Error::Diverged`]; nothing after that time is ever shown.
@@ -50,6 +50,16 @@ pub struct Watchpoint {
 pub struct Points {
     pub breakpoints: Vec<u64>,
     pub watchpoints: Vec<Watchpoint>,
+    /// A breakpoint with conditions, however many, stops where one of them is not 0 or cannot be computed.
+    pub conditions: Vec<Condition>,
+}
+
+/// A program in the bytecode of gdb's agent expressions.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Condition {
+    /// The breakpoint's.
+    pub pc: u64,
+    pub code: Vec<u8>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -3,7 +3,9 @@
 mod common;
 
 use common::program::{self, DATA, Flaw, LONG, LOOPS, MAPPED, Made, PID, SHARED, TICKS};
-use replayer::{Cancel, Direction, Error, Points, Replay, SharedStatus, Stop, StopReason, Time, Timeline, WatchKind, Watchpoint};
+use replayer::{
+    Cancel, Condition, Direction, Error, Points, Replay, SharedStatus, Stop, StopReason, Time, Timeline, WatchKind, Watchpoint,
+};
 
 struct Opened {
     replay: Replay,
@@ -124,6 +126,31 @@ fn t4_nothing_lies_before_the_begin() {
     assert_eq!(first, at(1, made.places.store));
     assert_eq!(replay.step(Direction::Backward).unwrap().time, made.begin);
     assert_eq!(resume(&mut replay, Direction::Backward, &Points::default()).reason, StopReason::Begin);
+}
+
+/// Bytecode of gdb's agent expressions: the word at `DATA` is `value`.
+fn data_is(pc: u64, value: u64) -> Condition {
+    let code = [&[0x25][..], &DATA.to_be_bytes(), &[0x1a, 0x25], &value.to_be_bytes(), &[0x13, 0x27]].concat();
+    Condition { pc, code }
+}
+
+#[test]
+fn t5_conditions_choose_among_the_hits_both_ways() {
+    let Opened { mut replay, made, .. } = opened();
+    let store = made.places.store;
+    // Before the store in block N, the word is LOOPS + 2 - N.
+    let block_of = |value: u64| LOOPS + 2 - value;
+    let points = Points { conditions: vec![data_is(store, LOOPS - 300), data_is(store, LOOPS - 700)], ..breakpoint(store) };
+    for (direction, value) in [(Direction::Forward, LOOPS - 300), (Direction::Forward, LOOPS - 700), (Direction::Backward, LOOPS - 300)] {
+        let stop = resume(&mut replay, direction, &points);
+        assert_eq!(stop, Stop { time: at(block_of(value), store), reason: StopReason::Breakpoint });
+    }
+    assert_eq!(resume(&mut replay, Direction::Backward, &points).reason, StopReason::Begin);
+    // What cannot be computed stops; a condition elsewhere does not count.
+    let unknown = Points { conditions: vec![Condition { pc: store, code: vec![1] }], ..breakpoint(store) };
+    assert_eq!(resume(&mut replay, Direction::Forward, &unknown).time, at(1, store));
+    let elsewhere = Points { conditions: vec![data_is(made.places.branch, 0)], ..breakpoint(store) };
+    assert_eq!(resume(&mut replay, Direction::Forward, &elsewhere).time, at(2, store));
 }
 
 #[test]

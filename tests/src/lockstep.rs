@@ -161,7 +161,7 @@ struct Replayed {
 impl Replayed {
     fn start(recording: &Path, from: u64) -> Result<Self> {
         let mut replay = Replay::open(recording)?;
-        let points = Points { breakpoints: vec![from], watchpoints: Vec::new() };
+        let points = Points { breakpoints: vec![from], ..Points::default() };
         let stop = replay.resume(Direction::Forward, &points, &Cancel::default())?;
         ensure!(stop.reason == StopReason::Breakpoint, "the recording never comes to {from:#x}");
         let rsp = replay.registers()?.gpr[RSP];

@@ -97,6 +97,23 @@ fn the_writer_is_found() {
     assert_eq!(udb.quit().0, Some(0));
 }
 
+/// gdb's own command crashes where there are several inferiors.
+#[test]
+fn frames_are_found_by_function() {
+    let family = family();
+    let mut udb = family.open(&family.child);
+    udb.ask("continue");
+    udb.expect("frame function check", &["#6  0x… in check () at family.c:…", "…\t        assert(value < 100);"]);
+    udb.expect("frame function main", &["#7  0x… in main () at family.c:…", "…"]);
+    udb.expect("frame function check", &["No frame for function \"check\"."]);
+    udb.ask("frame 0");
+    assert!(udb.ask("info frame function check").contains(" in check (family.c:"));
+    assert!(udb.ask("frame").starts_with("#0 "));
+    udb.expect("select-frame function main", &[]);
+    assert!(udb.ask("frame").starts_with("#7 "));
+    udb.expect("frame function nosuch", &["Function \"nosuch\" not defined."]);
+}
+
 #[test]
 fn each_process_keeps_its_own_place() {
     let family = family();
@@ -396,7 +413,7 @@ fn a_front_end_goes_backwards() {
     let script = family.path().join("mi");
     fs::write(
         &script,
-        "1-list-features\n2-list-target-features\n3-break-insert check\n4-exec-continue\n5-exec-continue --reverse\n6-exec-next\n7-exec-next --reverse\n8-stack-list-frames\n9-interpreter-exec console \"ugo end\"\n10-exec-step --reverse\n11-gdb-exit\n",
+        "1-list-features\n2-list-target-features\n3-break-insert check\n4-exec-continue\n5-exec-continue --reverse\n6-exec-next\n7-exec-next --reverse\n8-stack-list-frames\n9-interpreter-exec console \"ugo end\"\n10-exec-step --reverse\n12-data-evaluate-expression \"$rax = 1\"\n13-data-write-memory-bytes $sp 00\n14-gdb-set var $rsp = 1\n11-gdb-exit\n",
     )
     .unwrap();
     let mut command = udb(family.path());
@@ -419,5 +436,9 @@ fn a_front_end_goes_backwards() {
     ] {
         assert!(output.contains(part), "{part:?} in:\n{output}");
     }
-    assert!(!output.contains("^error"), "{output}");
+    let refused = "^error,msg=\"history cannot be changed, so nothing can be assigned, called or jumped to here\"";
+    for number in [12, 13, 14] {
+        assert!(output.contains(&format!("{number}{refused}")), "{output}");
+    }
+    assert_eq!(output.matches("^error").count(), 3, "{output}");
 }

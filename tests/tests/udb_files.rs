@@ -4,7 +4,7 @@ use std::fs;
 use std::path::Path;
 use std::process::Command;
 
-use tests::debug::{Udb, batch, finished, until_gone};
+use tests::debug::{Udb, batch, finished, udb, until_gone};
 use tests::{compile, stage};
 
 fn recorded(name: &str, arguments: &[&str], options: &[&str]) -> tempfile::TempDir {
@@ -76,14 +76,56 @@ fn times_that_do_not_exist_are_told_in_one_line() {
         ("ugo inferior 7", "there is no inferior 7 (there are: 1); `uinfo inferiors` lists them"),
         ("ugo inferior x", "\"x\" is not an inferior number; `uinfo inferiors` lists them"),
         ("ugo undo", "nothing to undo: there was no movement before this one"),
-        ("set var counter = 1", "history cannot be changed, so nothing can be assigned or called here"),
-        ("print $rax = 1", "history cannot be changed, so nothing can be assigned or called here"),
     ];
     let (mut udb, _) = Udb::open(place.path(), "a.undo");
     for (question, answer) in questions {
         udb.expect(question, &[answer]);
     }
     assert!(udb.ask("uinfo time").starts_with("Current time is: 1 (in"), "nothing has moved");
+}
+
+/// Whichever command asks for it, and in whatever language the user works.
+#[test]
+fn changes_of_the_past_are_refused_with_the_reason() {
+    const REASON: &str = "history cannot be changed, so nothing can be assigned, called or jumped to here";
+    let place = recorded("long_run", &["10"], &[]);
+    let changes = [
+        "set counter = 1",
+        "set var counter = 1",
+        "set variable $rax = 1",
+        "set $rip = 1",
+        "set {char}$rsp = 1",
+        "print counter = 1",
+        "print $rax = 1",
+        "print counter++",
+        "print main(1, 0)",
+        "call counter = 1",
+        "call main(1, 0)",
+        "output $rsp = 1",
+        "printf \"%d\", main(1, 0)",
+        "jump *main",
+        "return",
+    ];
+    for language in [
+        &[("LC_ALL", "C.UTF-8")][..],
+        &[("LC_ALL", "C")],
+        &[("LC_ALL", "C.UTF-8"), ("LANGUAGE", "nl:de")],
+        &[("LC_ALL", "C"), ("LANGUAGE", "nl")],
+    ] {
+        let mut command = udb(place.path());
+        command.args(["--batch", "-nx", "-ex", "ugo end", "-ex", "set confirm off", "a.undo"]).envs(language.iter().copied());
+        for change in changes {
+            command.args(["-ex", &format!("echo [{change}]\\n"), "-ex", change]);
+        }
+        command.args(["-ex", "set $mine = 3", "-ex", "print $mine"]);
+        let (status, output) = finished(command);
+        assert_eq!(status, Some(1), "{output}");
+        for change in changes {
+            let refused = format!("[{change}]\n{REASON}\n");
+            assert!(output.contains(&refused), "{language:?}: {refused} in\n{output}");
+        }
+        assert!(output.ends_with("$1 = 3\n"), "{output}");
+    }
 }
 
 #[test]
@@ -104,6 +146,29 @@ fn a_log_that_is_missing_or_of_another_run_is_told_in_one_line() {
     warnings("log");
     fs::write(&log, b"not a log").unwrap();
     warnings("log");
+}
+
+/// A stop for gdb to look at the condition takes a millisecond, and here there are a hundred thousand.
+#[test]
+fn conditions_are_looked_at_where_the_program_is() {
+    let place = recorded("long_run", &["100000"], &[]);
+    let (mut udb, _) = Udb::open(place.path(), "a.undo");
+    udb.ask("break turn if number == 99999");
+    let stop = udb.ask("continue");
+    assert!(stop.contains("Breakpoint 1, ") && stop.contains("=99999)"), "{stop}");
+    let list = udb.ask("info breakpoints");
+    assert!(list.contains("stop only if number == 99999 (target evals)") && list.contains("already hit 1 time\n"), "{list}");
+    // gdb sends the breakpoint again, with its new condition; then without any.
+    udb.ask("condition 1 $rsp != 0 && (number % 1000 == 7 || *(char *)&counter == 300) && counter < 5000");
+    assert!(udb.ask("reverse-continue").contains("=4007)"));
+    udb.ask("condition 1");
+    assert!(udb.ask("reverse-continue").contains("=4006)"));
+    // Only gdb knows its own variables.
+    udb.ask("set $mine = 4000");
+    udb.ask("condition 1 number == $mine");
+    assert!(udb.ask("reverse-continue").contains("=4000)"));
+    udb.ask("delete");
+    assert!(udb.ask("continue").contains("No more reverse-execution history."));
 }
 
 #[test]

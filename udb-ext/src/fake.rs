@@ -108,7 +108,10 @@ impl Timeline for Fake {
             if let Some(point) = points.watchpoints.iter().find(|point| point.address == COUNTER && point.kind != WatchKind::Read) {
                 return Ok(self.stop(StopReason::Watchpoint(*point)));
             }
-            if points.breakpoints.contains(&stop.time.pc) {
+            // A condition holds here unless it begins with 0.
+            let mut conditions = points.conditions.iter().filter(|condition| condition.pc == stop.time.pc).peekable();
+            let holds = conditions.peek().is_none() || conditions.any(|condition| condition.code.first() != Some(&0));
+            if holds && points.breakpoints.contains(&stop.time.pc) {
                 return Ok(self.stop(StopReason::Breakpoint));
             }
         }

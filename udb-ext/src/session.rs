@@ -80,6 +80,7 @@ type Machine<'a, W> = GdbStubStateMachine<'a, Debuggee, Pipe<W>>;
 /// Feeds a packet to the state machine: only its last byte can make it leave the idle state.
 fn taken<'a, W: Write>(mut machine: Machine<'a, W>, debuggee: &mut Debuggee, incoming: &Incoming) -> anyhow::Result<Machine<'a, W>> {
     let Incoming::Bytes(bytes) = incoming else { return Ok(machine) };
+    debuggee.note_conditions(incoming.body().unwrap_or_default());
     for &byte in bytes {
         machine = match machine {
             GdbStubStateMachine::Idle(idle) => idle.incoming_data(debuggee, byte)?,
@@ -172,6 +173,21 @@ mod tests {
         let watched = replies(&[&format!("Z2,{:x},1", fake::COUNTER), "vCont;c:p1.-1", "vCont;s:p1.1;c:p1.-1", "bs"]);
         let stop = format!("T05thread:p01.01;watch:{:x};", fake::COUNTER);
         assert_eq!(watched[1..].iter().filter(|reply| **reply == stop).count(), 3, "{watched:?}");
+    }
+
+    #[test]
+    fn a_breakpoint_takes_the_conditions_of_its_last_packet() {
+        let pc = format!("{:x}", fake::pc(3));
+        // In the fake, a condition holds unless it begins with 0.
+        let (never, maybe) = (format!("Z0,{pc},1;X1,00"), format!("Z0,{pc},1;X1,00X1,01"));
+        let to_the_end = |packets: &[&str]| {
+            let packets = [packets, &["vCont;c:p1.-1"]].concat();
+            replies(&packets).pop().unwrap().ends_with("replaylog:end;")
+        };
+        assert!(to_the_end(&[&never]) && !to_the_end(&[&maybe]));
+        assert!(to_the_end(&[&maybe, &never]) && !to_the_end(&[&never, &format!("Z0,{pc},1")]));
+        assert!(to_the_end(&[&never, &maybe, &format!("z0,{pc},1")]), "one removal is enough");
+        assert!(!to_the_end(&[&never, &format!("Z1,{pc},1")]), "another breakpoint there has none");
     }
 
     #[test]

@@ -317,9 +317,9 @@ fn shared_memory_is_marked() {
 fn history_is_read_only_and_says_so() {
     let run = walk(&["print total = 3", "set variable total = 3", "print square(2)", "run", "print $convenient = 4", "print total"]);
     run.status(1).shows(&[
-        "history cannot be changed, so nothing can be assigned or called here",
-        "history cannot be changed, so nothing can be assigned or called here",
-        "history cannot be changed, so nothing can be assigned or called here",
+        "history cannot be changed, so nothing can be assigned, called or jumped to here",
+        "history cannot be changed, so nothing can be assigned, called or jumped to here",
+        "history cannot be changed, so nothing can be assigned, called or jumped to here",
         "a recording cannot be run again; …",
         "$1 = 4",
         "$2 = 0",

@@ -62,7 +62,8 @@ numbers! {
         Run = 1,
         /// Arguments: bbcount and pc up to which to step; bbcount 0: one step. Replies with a [`Reason`]; [`value::PREVIOUS`].
         Step = 2,
-        /// Data: u64 number of breakpoints, of watchpoints; pcs; (address, length, kind) triples. Kind 0 write, 1 read, 2 access.
+        /// Data: u64 number of breakpoints, of watchpoints, of conditions; pcs; (address, length, kind) triples, kind 0 write, 1 read,
+        /// 2 access; a condition's breakpoint's pc, its length, its code.
         SetPoints = 3,
         /// Arguments: address, length. Data: as many bytes as there are.
         Read = 4,

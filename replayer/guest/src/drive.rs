@@ -255,6 +255,13 @@ impl ReplayHost {
         }
     }
 
+    /// At a breakpoint: `Some` if that ends the command.
+    fn handle_breakpoint(&mut self, engine: &mut Guest, time: Time) -> Option<Then> {
+        let vm = &self.vm;
+        let stops = self.points.stops(&self.registers(engine.context()), |address, to| vm.read(address, to));
+        if stops { self.handle_hit(time, Hit::Breakpoint) } else { None }
+    }
+
     /// A hit: `Some` if it ends the command.
     fn handle_hit(&mut self, time: Time, hit: Hit) -> Option<Then> {
         if !self.drive.is_noting() {
@@ -295,7 +302,7 @@ impl ReplayHost {
                     let first = time == self.drive.started && self.drive.flags & run_flags::MOVE_FIRST != 0;
                     if points
                         && !first
-                        && let Some(then) = self.handle_hit(time, Hit::Breakpoint)
+                        && let Some(then) = self.handle_breakpoint(engine, time)
                     {
                         return then;
                     }
@@ -340,7 +347,7 @@ impl ReplayHost {
             (_, Stopped::Time | Stopped::Attention) => self.look(engine),
             (_, Stopped::Breakpoint) => {
                 let time = now(engine);
-                match self.handle_hit(time, Hit::Breakpoint) {
+                match self.handle_breakpoint(engine, time) {
                     Some(then) => then,
                     None => {
                         self.begin_alone(engine);

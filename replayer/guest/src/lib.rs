@@ -8,6 +8,7 @@
 
 extern crate alloc;
 
+mod condition;
 pub mod control;
 mod drive;
 mod host;

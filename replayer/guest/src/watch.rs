@@ -3,11 +3,13 @@
 //! W1. A write watchpoint is hit where its bytes differ after an instruction from what they were before it, whoever changed them: the
 //!     instruction, the kernel, or an update of shared memory that the instruction met.
 //! W2. A read or access watchpoint is hit where an operand of the instruction overlaps it, changed or not.
+//! W3. A breakpoint that has conditions is hit where one of them holds or cannot be computed.
 
 use alloc::vec::Vec;
 
-use recording::Time;
+use recording::{Registers, Time};
 
+use crate::condition;
 use crate::touch::Touch;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -29,6 +31,8 @@ pub struct Points {
     /// Ascending.
     breakpoints: Vec<u64>,
     pub watches: Vec<Watch>,
+    /// The breakpoint's pc and the condition's code.
+    conditions: Vec<(u64, Vec<u8>)>,
 }
 
 /// What was before an instruction that may hit a watchpoint.
@@ -51,17 +55,16 @@ pub enum Hit {
 impl Points {
     /// Reads the data of a SetPoints command. `None`: they are not well-formed.
     pub fn decode(data: &[u8]) -> Option<Self> {
-        let (words, rest) = data.as_chunks::<8>();
-        let mut words = words.iter().map(|word| u64::from_le_bytes(*word));
-        let (breakpoints, watches) = (words.next()?, words.next()?);
-        let wanted = breakpoints.checked_add(watches.checked_mul(3)?)?;
-        if !rest.is_empty() || words.len() as u64 != wanted {
-            return None;
+        let mut data = data;
+        let [breakpoints, watches, conditions] = [word(&mut data)?, word(&mut data)?, word(&mut data)?];
+        let mut points = Self::default();
+        for _ in 0..breakpoints {
+            points.breakpoints.push(word(&mut data)?);
         }
-        let mut points = Self { breakpoints: words.by_ref().take(breakpoints as usize).collect(), watches: Vec::new() };
         points.breakpoints.sort_unstable();
-        while let (Some(address), Some(length), Some(kind)) = (words.next(), words.next(), words.next()) {
-            let kind = match kind {
+        for _ in 0..watches {
+            let (address, length) = (word(&mut data)?, word(&mut data)?);
+            let kind = match word(&mut data)? {
                 0 => Kind::Write,
                 1 => Kind::Read,
                 2 => Kind::Access,
@@ -69,13 +72,26 @@ impl Points {
             };
             points.watches.push(Watch { address, length, kind });
         }
-        Some(points)
+        for _ in 0..conditions {
+            let (pc, length) = (word(&mut data)?, usize::try_from(word(&mut data)?).ok()?);
+            points.conditions.push((pc, data.split_off(..length)?.to_vec()));
+        }
+        data.is_empty().then_some(points)
     }
 
-    pub fn encode(breakpoints: &[u64], watches: &[(u64, u64, u64)]) -> Vec<u8> {
-        let head = [breakpoints.len() as u64, watches.len() as u64];
+    pub fn encode<'a>(
+        breakpoints: &[u64],
+        watches: &[(u64, u64, u64)],
+        conditions: impl ExactSizeIterator<Item = (u64, &'a [u8])>,
+    ) -> Vec<u8> {
+        let head = [breakpoints.len() as u64, watches.len() as u64, conditions.len() as u64];
         let watches = watches.iter().flat_map(|&(address, length, kind)| [address, length, kind]);
-        head.into_iter().chain(breakpoints.iter().copied()).chain(watches).flat_map(u64::to_le_bytes).collect()
+        let mut data: Vec<u8> = head.into_iter().chain(breakpoints.iter().copied()).chain(watches).flat_map(u64::to_le_bytes).collect();
+        for (pc, code) in conditions {
+            data.extend([pc, code.len() as u64].into_iter().flat_map(u64::to_le_bytes));
+            data.extend(code);
+        }
+        data
     }
 
     pub fn breakpoints(&self) -> impl Iterator<Item = u64> + '_ {
@@ -84,6 +100,12 @@ impl Points {
 
     pub fn has_breakpoint(&self, pc: u64) -> bool {
         self.breakpoints.binary_search(&pc).is_ok()
+    }
+
+    /// Whether the breakpoint at `registers.rip` stops there, by its conditions (W3).
+    pub fn stops(&self, registers: &Registers, read: impl Fn(u64, &mut [u8]) -> usize) -> bool {
+        let mut conditions = self.conditions.iter().filter(|(pc, _)| *pc == registers.rip).peekable();
+        conditions.peek().is_none() || conditions.any(|(_, code)| condition::value(code, registers, &read).is_none_or(|value| value != 0))
     }
 
     /// Whether [address, address + length) overlaps any watchpoint.
@@ -126,6 +148,12 @@ impl Points {
     }
 }
 
+fn word(data: &mut &[u8]) -> Option<u64> {
+    let (word, rest) = data.split_first_chunk()?;
+    *data = rest;
+    Some(u64::from_le_bytes(*word))
+}
+
 fn bytes(watch: &Watch, read: &impl Fn(u64, &mut [u8]) -> usize) -> Vec<u8> {
     const MOST: u64 = 1 << 20;
     let mut bytes = alloc::vec![0; watch.length.min(MOST) as usize];
@@ -140,15 +168,35 @@ mod tests {
 
     #[test]
     fn points_travel() {
-        let points = Points::decode(&Points::encode(&[9, 3], &[(16, 4, 0), (32, 8, 2)])).unwrap();
+        let condition = [0x22, 7];
+        let conditions = [(9, &condition[..]), (3, &[])];
+        let points = Points::decode(&Points::encode(&[9, 3], &[(16, 4, 0), (32, 8, 2)], conditions.into_iter())).unwrap();
         assert!(points.has_breakpoint(3) && points.has_breakpoint(9) && !points.has_breakpoint(4));
         assert_eq!(points.watches[1], Watch { address: 32, length: 8, kind: Kind::Access });
-        assert!(Points::decode(&[0; 8]).is_none() && Points::decode(&[1; 16]).is_none() && Points::decode(&[0; 17]).is_none());
+        assert_eq!(points.conditions, [(9, condition.to_vec()), (3, Vec::new())]);
+        for malformed in [&[0; 16][..], &[1; 24], &[0; 25], &[&[0; 16][..], &[1, 0, 0, 0, 0, 0, 0, 0], &[9; 16]].concat()] {
+            assert!(Points::decode(malformed).is_none(), "{malformed:x?}");
+        }
+    }
+
+    #[test]
+    fn one_condition_that_holds_stops() {
+        let never = [0x22, 0, 0x27];
+        let rax_is_5 = [0x26, 0, 0, 0x22, 5, 0x13, 0x27];
+        let unknown = [0x01];
+        let conditions = [(9, &never[..]), (9, &rax_is_5), (8, &never), (7, &unknown)];
+        let points = Points::decode(&Points::encode(&[6, 7, 8, 9], &[], conditions.into_iter())).unwrap();
+        let stops = |rip, rax| {
+            let mut registers = Registers { rip, ..Registers::default() };
+            registers.gpr[0] = rax;
+            points.stops(&registers, |_, _| 0)
+        };
+        assert!(stops(9, 5) && !stops(9, 4) && !stops(8, 5) && stops(7, 0) && stops(6, 0));
     }
 
     #[test]
     fn writes_hit_by_change_and_reads_by_touch() {
-        let points = Points::decode(&Points::encode(&[], &[(16, 4, 0), (32, 8, 1)])).unwrap();
+        let points = Points::decode(&Points::encode(&[], &[(16, 4, 0), (32, 8, 1)], [].into_iter())).unwrap();
         let memory = |value: u8| {
             move |_: u64, to: &mut [u8]| {
                 to.fill(value);

@@ -146,6 +146,24 @@ class Debugger:
         text = self.attempt("frame")
         return text if text else f"{int(gdb.parse_and_eval('$pc')):#018x} in ?? ()\n"
 
+    def select_frame_of(self, function):
+        """Selects the innermost frame of that function, from the selected one outwards. Returns the frame that was selected."""
+        bounds = []
+        for location in gdb.decode_line(function)[1] or ():
+            block = gdb.block_for_pc(location.pc)
+            while block is not None and block.function is None:
+                block = block.superblock
+            if block is None:
+                raise UdbError(f'"{function}" is not a function')
+            bounds.append((block.start, block.end))
+        selected = frame = gdb.selected_frame()
+        while frame is not None:
+            if any(start <= frame.pc() < end for start, end in bounds):
+                frame.select()
+                return selected
+            frame = frame.older()
+        raise UdbError(f'No frame for function "{function}".')
+
     def set_variable(self, name, value):
         gdb.set_convenience_variable(name, value)
 
@@ -236,12 +254,7 @@ class Debugger:
             raise UdbError(str(error)) from None
 
     def evaluate(self, expression):
-        try:
-            return gdb.parse_and_eval(expression)
-        except gdb.error as error:
-            if str(error).startswith("Writing to "):
-                raise UdbError("history cannot be changed, so nothing can be assigned or called here") from None
-            raise
+        return gdb.parse_and_eval(expression)
 
     def remember(self, value):
         """Puts a value into gdb's value history; its number."""

@@ -2,7 +2,7 @@
 
 import json
 
-from . import commands, settings
+from . import commands, settings, wording
 from .errors import UdbError
 from .gdbapi import Debugger
 from .session import Session
@@ -11,10 +11,12 @@ _SETTINGS = [
     # The server is on this machine, at the other end of a pipe. Nothing gets lost on the way, and an answer may take its time; at a timeout
     # gdb would take the late answer for that to its next question.
     "set remotetimeout 1000000",
-    # What is past cannot be written. gdb then says so itself, before it asks the server.
+    # What is past cannot be written. gdb then says so itself, in the words of `wording`, before it asks the server.
     "set may-write-memory off",
     "set may-write-registers off",
     "set exec-file-mismatch off",
+    # The server looks at the conditions of breakpoints: a stop for gdb to look takes a thousand times as long.
+    "set remote conditional-breakpoints-packet on",
     # Nothing is lost by leaving a recording, so `quit` does not ask.
     "define hook-quit\nset confirm off\nend",
     "define hook-reverse-finish\npython undo.leave_cold_part()\nend",
@@ -30,6 +32,7 @@ def prepare(text):
     session = Session(debugger, instructions["server"], quiet=instructions["quiet"])
     for line in _SETTINGS:
         debugger.run(line)
+    wording.install()
     if debugger.attempt("show sysroot") and not _user_sysroot(debugger):
         debugger.run("set sysroot /")
     commands.define_all(debugger, session)

@@ -26,7 +26,7 @@ pub struct Armed {
 /// The next resumption looks for this instead of gdb's own points, which keep their state: no breakpoint is hit on the way.
 pub fn arm(debuggee: &mut Debuggee, watch: &Watch) -> Armed {
     let point = Watchpoint { address: watch.address, length: watch.length, kind: WatchKind::Write };
-    debuggee.armed = Some(Points { breakpoints: Vec::new(), watchpoints: vec![point] });
+    debuggee.armed = Some(Points { watchpoints: vec![point], ..Points::default() });
     Armed { armed: true }
 }
 

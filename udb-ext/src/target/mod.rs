@@ -47,8 +47,8 @@ pub struct Debuggee {
     pub(crate) cancel: Cancel,
     /// gdb's breakpoints and watchpoints.
     points: Points,
-    /// Of `points.breakpoints`, those set as hardware breakpoints.
-    hardware: Vec<u64>,
+    /// Where `points` has its breakpoints from.
+    placed: breakpoints::Placed,
     /// System calls at which to stop.
     caught: syscalls::Caught,
     /// Where thread-local variables are; looked for at the first question.
@@ -76,7 +76,7 @@ impl Debuggee {
             wallclock: opened.wallclock,
             cancel,
             points: Points::default(),
-            hardware: Vec::new(),
+            placed: breakpoints::Placed::default(),
             caught: syscalls::Caught::None,
             tls: None,
             armed: None,

@@ -171,7 +171,7 @@ impl Debuggee {
             return Ok(stop);
         }
         self.timeline.seek(here.bbcount, Some(here.pc))?;
-        let points = Points { breakpoints: vec![stop.time.pc], watchpoints };
+        let points = Points { breakpoints: vec![stop.time.pc], watchpoints, conditions: Vec::new() };
         let found = self.timeline.resume(direction, &points, &self.cancel.clone())?;
         if found.time == stop.time && matches!(found.reason, StopReason::Watchpoint(_)) {
             return Ok(found);
@@ -183,7 +183,7 @@ impl Debuggee {
         let tid = self.tid();
         match stop.reason {
             StopReason::Arrived => self.signal(Signal::SIGTRAP),
-            StopReason::Breakpoint if self.hardware.contains(&stop.time.pc) => MultiThreadStopReason::HwBreak(tid),
+            StopReason::Breakpoint if self.placed.has_hardware(stop.time.pc) => MultiThreadStopReason::HwBreak(tid),
             StopReason::Breakpoint => MultiThreadStopReason::SwBreak(tid),
             StopReason::Watchpoint(point) if !self.watches(&point) => self.signal(Signal::SIGTRAP),
             StopReason::Watchpoint(point) => MultiThreadStopReason::Watch { tid, kind: gdb_kind(point.kind), addr: point.address },

@@ -2,7 +2,7 @@
 
 use gdbstub::target::TargetResult;
 use gdbstub::target::ext::catch_syscalls::{CatchSyscallPosition, CatchSyscalls, SyscallNumbers};
-use replayer::{Direction, Error, Points, Stop, StopReason, Time};
+use replayer::{Direction, Error, Stop, StopReason, Time};
 
 use super::Debuggee;
 
@@ -67,7 +67,9 @@ impl Debuggee {
         let Some((time, call)) = next else {
             return self.timeline.resume(direction, &self.points, &self.cancel.clone()).map(Halt::Stop);
         };
-        let points = Points { breakpoints: [&self.points.breakpoints[..], &[time.pc]].concat(), ..self.points.clone() };
+        let mut points = self.points.clone();
+        points.breakpoints.push(time.pc);
+        points.conditions.retain(|condition| condition.pc != time.pc);
         loop {
             let stop = self.timeline.resume(direction, &points, &self.cancel.clone())?;
             let passes = match direction {

@@ -1,9 +1,18 @@
 """Times, tables, locations, sizes: what users type and read."""
 
+import gettext
+import io
 import unittest
 
-from undo import location, sizes, table, times, wallclock
+from undo import location, sizes, table, times, wallclock, wording
 from undo.errors import UdbError
+
+
+class Wording(unittest.TestCase):
+    def test_a_catalogue_is_one_that_gettext_reads(self):
+        messages = {"b %s": "die b", "a": "das ä", "ab": ""}
+        read = gettext.GNUTranslations(io.BytesIO(wording.catalogue(messages)))
+        self.assertEqual([read.gettext(message) for message in ("a", "b %s", "ab", "c")], ["das ä", "die b", "", "c"])
 
 
 class Times(unittest.TestCase):
