@@ -1,10 +1,13 @@
 """Conditions on events: Python expressions over an event's fields."""
 
 import ast
+import collections
 
 from .errors import UdbError
 
+# In the order of a row in the server's reply.
 FIELDS = ("bbcount", "pc", "name", "result", "syscall", "signum", "address", "tid", "timestamp", "size")
+Event = collections.namedtuple("Event", FIELDS)
 
 
 class Condition:
@@ -13,7 +16,7 @@ class Condition:
     def __init__(self, text):
         self.text = text.strip()
         self.name = None
-        self._code = None
+        self._holds = None
         if not self.text:
             return
         try:
@@ -21,14 +24,17 @@ class Condition:
         except SyntaxError as error:
             raise UdbError(f"condition: {error.msg}: {self.text}") from None
         self.name = _required_name(tree.body)
-        self._code = compile(tree, "condition", "eval")
+        # A function of the fields: called a million times, this is several times as quick as evaluating the expression.
+        function = ast.parse(f"lambda {', '.join(FIELDS)}: 0", "condition", "eval")
+        function.body.body = tree.body
+        self._holds = eval(compile(function, "condition", "eval"), {})
 
-    def accepts(self, event):
-        """`event` maps the names of `FIELDS` to values."""
-        if self._code is None:
+    def accepts(self, row):
+        """`row` has the values of `FIELDS`."""
+        if self._holds is None:
             return True
         try:
-            return bool(eval(self._code, {}, event))
+            return bool(self._holds(*row))
         except NameError as error:
             known = ", ".join(sorted(FIELDS))
             raise UdbError(f"condition: {error} (there are: {known})") from None

@@ -3,14 +3,14 @@
 import re
 
 from . import times
-from .conditions import FIELDS
+from .conditions import Event
 from .errors import UdbError
 
 _OPTION = re.compile(r"\s*-(limit|l|min|a|max|b|quiet|q)(?:\s+|\Z)")
 
 
 def walk(request, condition, limit=None, **bounds):
-    """The events that satisfy the condition, as dictionaries, page by page.
+    """The events that satisfy the condition, page by page.
 
     `request` asks the server; `limit` bounds the events considered. Between pages a Ctrl-C is noticed.
     """
@@ -26,9 +26,8 @@ def walk(request, condition, limit=None, **bounds):
             fields["limit"] = left
         page = request("events", **fields)
         for row in page["events"]:
-            event = dict(zip(FIELDS_ON_THE_WIRE, row))
-            if condition.accepts(event):
-                yield event
+            if condition.accepts(row):
+                yield Event._make(row)
         cursor = page["cursor"]
         if cursor is None:
             return
@@ -36,23 +35,18 @@ def walk(request, condition, limit=None, **bounds):
             left -= page["scanned"]
 
 
-# The order of a row in the server's reply.
-FIELDS_ON_THE_WIRE = ("bbcount", "pc", "name", "result", "syscall", "signum", "address", "tid", "timestamp", "size")
-assert sorted(FIELDS_ON_THE_WIRE) == sorted(FIELDS)
-
-
 def line(event):
     """`time=3,264:0xffffffffffffffff: openat. result=0x3 size=80.`"""
-    parts = []
-    if event["syscall"] is not None:
-        parts.append(f"result={event['result']:#x}")
-    if event["address"]:
-        parts.append(f"address={event['address']:#x}")
-    if event["name"] == "RDTSC":
-        parts.append(f"timestamp={event['timestamp']:#x}")
-    parts += [f"{name}={event[name]}" for name in ("signum", "tid") if event[name]]
-    parts.append(f"size={event['size']}")
-    return f"time={times.show((event['bbcount'], event['pc']))}: {event['name']}. {' '.join(parts)}."
+    parts = f"result={event.result:#x} " if event.syscall is not None else ""
+    if event.address:
+        parts += f"address={event.address:#x} "
+    if event.name == "RDTSC":
+        parts += f"timestamp={event.timestamp:#x} "
+    if event.signum:
+        parts += f"signum={event.signum} "
+    if event.tid:
+        parts += f"tid={event.tid} "
+    return f"time={times.show((event.bbcount, event.pc))}: {event.name}. {parts}size={event.size}."
 
 
 def parse_options(text, now):

@@ -3,14 +3,12 @@
 import unittest
 
 from undo import events
-from undo.conditions import Condition
+from undo.conditions import FIELDS, Condition, Event
 from undo.errors import UdbError
 
 
 def event(**fields):
-    row = dict.fromkeys(events.FIELDS_ON_THE_WIRE, 0)
-    row.update({"name": "read", "syscall": 0, "size": 80}, **fields)
-    return row
+    return Event(**{**dict.fromkeys(FIELDS, 0), "name": "read", "syscall": 0, "size": 80, **fields})
 
 
 class FakeLog:
@@ -27,14 +25,14 @@ class FakeLog:
         scanned = min(self.PAGE, len(self.events) - cursor, self.PAGE if limit is None else limit)
         page = self.events[cursor : cursor + scanned]
         end = cursor + scanned
-        shown = [[row[field] for field in events.FIELDS_ON_THE_WIRE] for row in page if name in (None, row["name"])]
+        shown = [list(row) for row in page if name in (None, row.name)]
         return {"events": shown, "scanned": scanned, "cursor": end if end < len(self.events) else None}
 
 
 class Walk(unittest.TestCase):
     def results(self, condition="", limit=None, count=10):
         log = FakeLog(count)
-        found = [row["result"] for row in events.walk(log, Condition(condition), limit)]
+        found = [row.result for row in events.walk(log, Condition(condition), limit)]
         return found, log.requests
 
     def test_all_pages(self):
@@ -79,6 +77,9 @@ class Conditions(unittest.TestCase):
     def test_all_fields_are_there(self):
         text = "address == bbcount == pc == result == signum == tid == timestamp == 0 and size == 80 and syscall == 0"
         self.assertTrue(Condition(text).accepts(event()))
+
+    def test_names_are_known_in_inner_scopes(self):
+        self.assertTrue(Condition("any(part in name for part in ('rea', 'wri'))").accepts(event()))
 
 
 class Lines(unittest.TestCase):

@@ -21,14 +21,14 @@ name == 'read' and result > 0. The program then stands before the instruction to
         if event is None:
             raise UdbError("No matching event")
         session.debugger.say(f"Going to: {events.line(event)}")
-        session.seek((event["bbcount"], event["pc"]))
+        session.seek((event.bbcount, event.pc))
         session.show(short=True)
 
     def _find(self, session, condition, backward):
         now = session.now()
         for event in events.walk(session.request, condition, beyond=list(now), backward=backward):
             # An event that belongs to no instruction is at its block as a whole.
-            if event["pc"] != times.NO_PC or event["bbcount"] != now[0]:
+            if event.pc != times.NO_PC or event.bbcount != now[0]:
                 return event
         return None
 

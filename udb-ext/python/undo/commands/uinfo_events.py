@@ -1,7 +1,12 @@
 """`uinfo events`"""
 
+import itertools
+
 from .. import events
 from ..conditions import Condition
+
+# Lines told at once: one at a time takes gdb longer than finding them.
+_AT_ONCE = 500
 
 
 class Command:
@@ -18,9 +23,10 @@ CONDITION is a Python expression over address, bbcount, name, pc, result, signum
 
     def invoke(self, session, argument):
         bounds, limit, quiet, text = events.parse_options(argument, session.now()[0])
-        shown = 0
-        for event in events.walk(session.request, Condition(text), limit, **bounds):
-            session.debugger.say(events.line(event))
-            shown += 1
+        lines = map(events.line, events.walk(session.request, Condition(text), limit, **bounds))
+        shown = False
+        while some := list(itertools.islice(lines, _AT_ONCE)):
+            session.debugger.say("\n".join(some))
+            shown = True
         if not shown and not quiet:
             session.debugger.say("No matching event")
