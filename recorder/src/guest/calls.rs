@@ -308,7 +308,7 @@ impl Turn<'_> {
             raw::__NR_exit | raw::__NR_exit_group => {
                 let status = self.args[0] as i32 & 0xff;
                 if host.events.is_muted() {
-                    borrowed::publish(engine);
+                    borrowed::publish(host, engine);
                 }
                 end::finish(host, engine, EndReason::Exited, status, format_args!(""));
                 // The kernel walks the list of robust mutexes, which may lie in shared memory.
@@ -341,11 +341,22 @@ impl Turn<'_> {
         }
         borrowed::prepare();
         let result = self.clone(flags);
+        // What the kernel told this process stands in memory that the child's copy does not have.
+        let identifier = self.identifier(flags, result);
+        let mut told = [0; 4];
+        identifier.inspect(|&(address, _)| _ = read_guest(address, &mut told));
+        if result != 0 && borrowed::is_space_changed() {
+            end::stop_unsupported(host, engine, format_args!("a vforked child that changes its parent's address space"));
+            borrowed::follow_space(host, engine);
+            borrowed::take_over(host, engine);
+            identifier.inspect(|&(address, _)| _ = engine.write_guest(address, &told));
+            self.leave_behind(engine, result);
+            return Flow::Leave;
+        }
         if result != 0 {
             let mut changed = borrowed::take_over(host, engine);
-            if flags & u64::from(raw::CLONE_PARENT_SETTID) != 0 && result > 0 {
-                changed.push((self.args[2], 4));
-            }
+            identifier.inspect(|&(address, _)| _ = engine.write_guest(address, &told));
+            changed.extend(identifier);
             let changed: Vec<_> = changed.into_iter().map(|(address, length)| (address, address, length)).collect();
             let flow = self.done(host, engine, result, &mut |builder| push_outputs(builder, &changed));
             return end::after_fork(host, engine, result, flow);
@@ -355,6 +366,12 @@ impl Turn<'_> {
         host.signals.forget_queue();
         self.enter_child(engine, stack);
         Flow::Continue
+    }
+
+    /// Where clone tells a parent its child's number, or a descriptor for it, besides the result.
+    fn identifier(&self, flags: u64, result: i64) -> Option<(u64, u64)> {
+        let tells = flags & u64::from(raw::CLONE_PARENT_SETTID | raw::CLONE_PIDFD) != 0;
+        (tells && result > 0).then_some((self.args[2], 4))
     }
 
     /// The system call itself. The child goes on here, on its copy of the engine's stack.
@@ -368,23 +385,28 @@ impl Turn<'_> {
 
     /// The guest's registers in a child.
     fn enter_child(&self, engine: &mut Guest, stack: u64) {
+        self.leave_behind(engine, 0);
+        if stack != 0 {
+            engine.context().gpr[reg::RSP] = stack;
+        }
+    }
+
+    /// Leaves the guest behind the call, of which no event tells.
+    fn leave_behind(&self, engine: &mut Guest, result: i64) {
         let context = engine.context();
-        context.gpr[reg::RAX] = 0;
+        context.gpr[reg::RAX] = result as u64;
         context.rip += self.length;
         context.gpr[reg::RCX] = context.rip;
         context.gpr[reg::R11] = context.rflags;
-        if stack != 0 {
-            context.gpr[reg::RSP] = stack;
-        }
     }
 
     /// Makes a child process. It shares nothing with this one that could change our memory.
     fn fork(&mut self, host: &mut Recorder, engine: &mut Guest, flags: u64, stack: u64) -> Flow {
         let result = self.clone(flags);
         if result != 0 {
-            let parent_tid = (flags & u64::from(raw::CLONE_PARENT_SETTID) != 0 && result > 0).then_some(self.args[2]);
-            let flow = self.done(host, engine, result, &mut |builder| match parent_tid {
-                Some(address) => push_outputs(builder, &[(address, address, 4)]),
+            let identifier = self.identifier(flags, result);
+            let flow = self.done(host, engine, result, &mut |builder| match identifier {
+                Some((address, length)) => push_outputs(builder, &[(address, address, length)]),
                 None => Ok(()),
             });
             return end::after_fork(host, engine, result, flow);

@@ -45,7 +45,7 @@ impl Turn<'_> {
             actual[environment_at] = environment.pointers.as_ptr() as u64;
         }
         if host.events.is_muted() {
-            borrowed::publish(engine);
+            borrowed::publish(host, engine);
             let result = execute(host, self.number, actual);
             return self.done_simply(host, engine, result);
         }

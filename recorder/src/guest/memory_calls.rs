@@ -8,10 +8,10 @@ use engine::{Flow, arena, read_guest};
 use recording::{EventBuilder, Full};
 
 use super::calls::Turn;
-use super::end;
 use super::host::{Guest, Recorder};
 use super::maps::{self, Map};
 use super::shared::{SharedMap, SharedMaps};
+use super::{borrowed, end};
 
 const fn page_up(address: u64) -> u64 {
     address.saturating_add(4095) & !4095
@@ -19,6 +19,14 @@ const fn page_up(address: u64) -> u64 {
 
 impl Turn<'_> {
     pub fn memory(&mut self, host: &mut Recorder, engine: &mut Guest) -> Flow {
+        let is_asking = self.number as u32 == raw::__NR_brk && self.args[0] == 0;
+        if host.events.is_muted() && !is_asking && !is_about_contents(self.number as u32) {
+            borrowed::note_change();
+        }
+        self.change_memory(host, engine)
+    }
+
+    fn change_memory(&mut self, host: &mut Recorder, engine: &mut Guest) -> Flow {
         let [address, length, ..] = self.args;
         let end = page_up(address.saturating_add(length));
         match self.number as u32 {
@@ -249,6 +257,12 @@ impl Turn<'_> {
         }
         self.done(host, engine, result, &mut |builder| back.iter().try_for_each(|&(start, end)| push_memory(builder, start, end)))
     }
+}
+
+/// Whether a call leaves the list of mappings as it is.
+fn is_about_contents(number: u32) -> bool {
+    use raw::{__NR_madvise, __NR_mlock, __NR_mlock2, __NR_mlockall, __NR_msync, __NR_munlock, __NR_munlockall};
+    [__NR_madvise, __NR_msync, __NR_mlock, __NR_mlock2, __NR_munlock, __NR_mlockall, __NR_munlockall].contains(&number)
 }
 
 /// Whether the guest may not map or unmap there.
