@@ -3,6 +3,7 @@
 //! The table in `crate::syscalls` says which memory a call touches. Pointers into shared mappings lead to the alias; where they
 //! stand inside structures the mappings are opened while the call runs.
 
+use alloc::format;
 use alloc::vec::Vec;
 
 use engine::sys::{self, SigAction, SigAltStack, raw};
@@ -137,7 +138,22 @@ impl Turn<'_> {
             // Nothing happened: the handler runs first, and returns to the call.
             return Flow::NotMade;
         }
+        if result >= 0 && self.opens_for_writing() && is_memory_of_process(result) {
+            // Made again when the guest goes on.
+            sys::close(result as i32);
+            return end::stop_unsupported(host, engine, format_args!("writing to the memory of a process through /proc"));
+        }
         self.done(host, engine, result, &mut |builder| push_outputs(builder, &outputs))
+    }
+
+    fn opens_for_writing(&self) -> bool {
+        let accesses = |flags: u64| flags as u32 & raw::O_ACCMODE != raw::O_RDONLY;
+        match self.number as u32 {
+            raw::__NR_open => accesses(self.args[1]),
+            raw::__NR_openat => accesses(self.args[2]),
+            raw::__NR_openat2 | raw::__NR_creat => true,
+            _ => false,
+        }
     }
 
     /// The kernel counts our aliases of a System V segment among its attachments.
@@ -523,6 +539,20 @@ impl Turn<'_> {
             _ => self.plain(host, engine),
         }
     }
+}
+
+/// Whether a descriptor is a file `/proc/PID/mem`.
+fn is_memory_of_process(fd: i64) -> bool {
+    const PROC: u64 = 0x9fa0;
+    let mut status = [0u64; 15];
+    // SAFETY: struct statfs is 120 bytes.
+    let result = unsafe { sys::syscall(u64::from(raw::__NR_fstatfs), [fd as u64, status.as_mut_ptr() as u64, 0, 0, 0, 0]) };
+    if result != 0 || status[0] != PROC {
+        return false;
+    }
+    let mut link = format!("/proc/self/fd/{fd}").into_bytes();
+    link.push(0);
+    start::read_link(&link).ends_with(b"/mem")
 }
 
 fn push_outputs(builder: &mut EventBuilder, outputs: &[(u64, u64, u64)]) -> Result<(), Full> {

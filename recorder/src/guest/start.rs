@@ -283,7 +283,7 @@ fn uuid() -> [u8; 16] {
     bytes
 }
 
-fn read_link(path: &[u8]) -> Vec<u8> {
+pub fn read_link(path: &[u8]) -> Vec<u8> {
     let mut target = alloc::vec![0u8; 4096];
     let args = [path.as_ptr() as u64, target.as_mut_ptr() as u64, 4096, 0, 0, 0];
     // SAFETY: readlink writes at most 4096 bytes.
