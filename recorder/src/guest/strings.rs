@@ -6,7 +6,7 @@
 use engine::{Flow, Site, read_guest, reg};
 
 use super::end;
-use super::guest_bytes::PIECE;
+use super::guest_bytes::{PIECE, check_all};
 use super::host::{Guest, Recorder};
 use super::signals;
 
@@ -52,9 +52,11 @@ pub fn perform(host: &mut Recorder, engine: &mut Guest, site: &Site) -> Flow {
     let (uses_source, uses_target) = (!matches!(operation, Operation::Store | Operation::Scan), !matches!(operation, Operation::Load));
     let total = if repeated { state[reg::RCX] } else { 1 };
     let mut left = total;
+    // After a piece that memory does not allow as a whole.
+    let mut one_by_one = false;
     while left > 0 {
         let (source, target) = (state[reg::RSI], state[reg::RDI]);
-        let bulk = matches!(operation, Operation::Move | Operation::Store) && !backwards;
+        let bulk = matches!(operation, Operation::Move | Operation::Store) && !backwards && !one_by_one;
         let overlapping = operation == Operation::Move && target.wrapping_sub(source) < PIECE as u64;
         let mut count = if bulk && !overlapping { (left as usize).min(PIECE / size) } else { 1 };
         if uses_source {
@@ -68,16 +70,18 @@ pub fn perform(host: &mut Recorder, engine: &mut Guest, site: &Site) -> Flow {
         let length = count * size;
         let mut buffer = [0u8; PIECE];
         let mut other = [0u8; 8];
+        let (gpr_before, before) = (state, rflags);
         let done = match operation {
-            Operation::Move => {
-                host.get(engine, site.pc, source, &mut buffer[..length]).and_then(|()| host.put(engine, site.pc, target, &buffer[..length]))
-            }
+            Operation::Move => host
+                .get(engine, site.pc, source, &mut buffer[..length])
+                .and_then(|()| check_all(host, engine, target, length, true))
+                .and_then(|()| host.put(engine, site.pc, target, &buffer[..length])),
             Operation::Store => {
                 let value = state[reg::RAX].to_le_bytes();
                 for element in buffer[..length].chunks_exact_mut(size) {
                     element.copy_from_slice(&value[..size]);
                 }
-                host.put(engine, site.pc, target, &buffer[..length])
+                check_all(host, engine, target, length, true).and_then(|()| host.put(engine, site.pc, target, &buffer[..length]))
             }
             Operation::Load => {
                 let done = host.get(engine, site.pc, source, &mut buffer[..size]);
@@ -103,10 +107,14 @@ pub fn perform(host: &mut Recorder, engine: &mut Guest, site: &Site) -> Flow {
             }
         };
         if let Err(refused) = done {
-            if left == total {
-                return signals::fault(host, engine, &refused.fault());
+            if count > 1 {
+                one_by_one = true;
+                continue;
             }
-            return end::stop_unsupported(host, engine, format_args!("a string instruction that faults half-way through shared memory"));
+            // What has been done stays done; the instruction goes on from there if the handler returns to it.
+            let context = engine.context();
+            (context.gpr, context.rflags) = (gpr_before, before);
+            return signals::fault(host, engine, &refused.fault());
         }
         left -= count as u64;
         if uses_source {

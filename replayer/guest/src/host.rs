@@ -17,6 +17,7 @@ use recording::{Body, EventKind, EventRef, Instruction, Registers, Signal, Signa
 use crate::control::Slot;
 use crate::drive::Drive;
 use crate::log::{Log, Next};
+use crate::repeat::Repeated;
 use crate::status::Accesses;
 use crate::touch::Toucher;
 use crate::vm::{Refused, Vm};
@@ -113,15 +114,20 @@ impl ReplayHost {
                 let text = format!("event {} writes {length} bytes to {:#x}, which is not mapped", self.log.consumed(), write.addr);
                 self.diverge(engine, text)
             }
-            engine.discard(write.addr, write.addr.saturating_add(length));
-            if self.vm.space.find(write.addr).is_some_and(|map| map.shared != 0) {
-                self.accesses.note(write.addr, length, time);
-            }
-            if let Some(pending) = &mut self.pending
-                && pending.touched.is_none()
-            {
-                pending.touched = self.points.kernel_touch(write.addr, length);
-            }
+            self.note_written(engine, write.addr, length, time);
+        }
+    }
+
+    /// Memory has been changed otherwise than by translated code.
+    fn note_written(&mut self, engine: &mut Guest, address: u64, length: u64, time: Time) {
+        engine.discard(address, address.saturating_add(length));
+        if self.vm.space.find(address).is_some_and(|map| map.shared != 0) {
+            self.accesses.note(address, length, time);
+        }
+        if let Some(pending) = &mut self.pending
+            && pending.touched.is_none()
+        {
+            pending.touched = self.points.kernel_touch(address, length);
         }
     }
 
@@ -171,6 +177,7 @@ impl ReplayHost {
     pub fn signal(&mut self, engine: &mut Guest) -> bool {
         let event = self.event(engine);
         let (Body::Signal(signal), writes) = self.body(engine, &event) else { return false };
+        self.repeat_up_to(engine, &signal);
         if let Some(next) = self.log.next() {
             self.check_state(engine, &next);
         }
@@ -180,6 +187,35 @@ impl ReplayHost {
         }
         self.advance(engine);
         handler
+    }
+
+    /// A repeated string instruction that faulted half-way: its repetitions until then. A handler begins with the count at the fault.
+    fn repeat_up_to(&mut self, engine: &mut Guest, signal: &Signal<'_>) {
+        let context = engine.context();
+        let count = context.gpr[reg::RCX].wrapping_sub(signal.registers.gpr[reg::RCX]);
+        if count == 0 || count >= context.gpr[reg::RCX] {
+            return;
+        }
+        let Some(repeated) = Repeated::at(context.rip) else { return };
+        let (written, read) = (repeated.written(context, count), repeated.read(context, count));
+        let touched = || written.into_iter().chain(read.into_iter().flatten());
+        if touched().any(|(address, length)| self.vm.space.mapped_length(address, length) != length) {
+            return;
+        }
+        if let Some((address, length)) = written {
+            engine.open_code(address, address + length);
+        }
+        // SAFETY: it is the guest's memory, and where the guest's rights do not allow it the replay ends with the fault.
+        unsafe { repeated.perform(engine.context(), count) };
+        let time = now(engine);
+        if let Some((address, length)) = written {
+            self.note_written(engine, address, length, time);
+        }
+        for (address, length) in read.into_iter().flatten() {
+            if self.vm.space.find(address).is_some_and(|map| map.shared != 0) {
+                self.accesses.note(address, length, time);
+            }
+        }
     }
 
     fn enter_handler(&mut self, engine: &mut Guest, signal: &Signal<'_>, writes: Writes<'static>) {

@@ -14,6 +14,7 @@ mod drive;
 mod host;
 mod log;
 pub mod plan;
+mod repeat;
 mod serve;
 pub mod space;
 mod start;
