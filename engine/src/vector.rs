@@ -9,6 +9,8 @@ use crate::memory::read_guest;
 pub const HEADER: usize = 512;
 const MXCSR: usize = 24;
 const MXCSR_DEFAULT: u32 = 0x1f80;
+/// The component that holds the rights of protection keys.
+const PKRU: u32 = 9;
 const LEGACY_AND_HEADER: usize = 576;
 /// In the legacy part of a signal frame's image: what the kernel wrote about it.
 const SOFTWARE_BYTES: usize = 464;
@@ -131,13 +133,32 @@ pub fn load(bytes: &[u8]) -> bool {
     let word = |at: usize| u64::from_le_bytes(core::array::from_fn(|index| bytes[at + index]));
     let mxcsr = u32::from_le_bytes(core::array::from_fn(|index| bytes[MXCSR + index]));
     // What would make xrstor fault.
-    if word(HEADER) & !xcr0() != 0 || bytes[HEADER + 8..HEADER + 64].iter().any(|&byte| byte != 0) || mxcsr >> 18 != 0 {
+    let components = word(HEADER);
+    if components & !xcr0() != 0 || bytes[HEADER + 8..HEADER + 64].iter().any(|&byte| byte != 0) || mxcsr & !mxcsr_mask() != 0 {
+        return false;
+    }
+    // And what would lock the engine out of its own memory.
+    if components >> PKRU & 1 != 0 && bytes.get(component(PKRU).0).is_none_or(|first| first & 3 != 0) {
         return false;
     }
     let mut image = Image([0; IMAGE_MAX]);
     image.0[..bytes.len()].copy_from_slice(bytes);
     restore(&image);
     true
+}
+
+/// The bits of mxcsr that this processor knows.
+fn mxcsr_mask() -> u32 {
+    const MASK: usize = 28;
+    /// Of processors that do not tell.
+    const DEFAULT: u32 = 0xffbf;
+    let mut image = Image([0; IMAGE_MAX]);
+    // SAFETY: the image is aligned and longer than the 512 bytes that are stored.
+    unsafe { asm!("fxsave64 [{}]", in(reg) image.0.as_mut_ptr(), options(nostack)) };
+    match u32::from_le_bytes(core::array::from_fn(|index| image.0[MASK + index])) {
+        0 => DEFAULT,
+        mask => mask,
+    }
 }
 
 fn restore(image: &Image) {

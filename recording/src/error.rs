@@ -1,6 +1,7 @@
 //! What can be wrong with a recording that is read.
 
 use crate::format::ChunkKind;
+use crate::scan::{Chunk, chunk_at};
 use crate::tagged::TagError;
 use crate::wire::{DecodeError, Expected};
 use std::io;
@@ -40,17 +41,17 @@ pub enum Error {
     Decompress { path: PathBuf, index: u32, kind: Kind, offset: u64, expected_bytes: u32, found: String },
 
     /// The contents of a section; the offset is in the section, uncompressed.
-    #[error("{}: section {section}: {source}", path.display())]
-    Section { path: PathBuf, section: &'static str, source: DecodeError },
+    #[error("{}: section {section}, chunk {chunk}: {source}", path.display())]
+    Section { path: PathBuf, section: &'static str, chunk: u32, source: DecodeError },
 
     /// A required field is not there.
-    #[error("{}: section {section}: field {field}: expected it to be there, found none", path.display())]
-    MissingField { path: PathBuf, section: &'static str, field: &'static str },
+    #[error("{}: section {section}, chunk {chunk}: field {field}: expected it to be there, found none", path.display())]
+    MissingField { path: PathBuf, section: &'static str, chunk: u32, field: &'static str },
 
     #[error("{}: {section} takes {needed_bytes} bytes: not enough memory", path.display())]
     Memory { path: PathBuf, section: &'static str, needed_bytes: u64 },
 
-    #[error("{}: holds no file {}", path.display(), wanted.display())]
+    #[error("{}: section FILE: expected a file {}, found none of that name", path.display(), wanted.display())]
     NoSuchFile { path: PathBuf, wanted: PathBuf },
 
     /// Whoever was given the contents could not take them.
@@ -95,19 +96,20 @@ impl Error {
         Self::Io { path: path.into(), action, source }
     }
 
-    pub(crate) fn section(path: &Path, kind: ChunkKind, source: DecodeError) -> Self {
-        Self::Section { path: path.into(), section: kind.name(), source }
+    /// The offset is in the section whose chunks these are, all of them, uncompressed.
+    pub(crate) fn section(path: &Path, kind: ChunkKind, chunks: &[Chunk], source: DecodeError) -> Self {
+        Self::Section { path: path.into(), section: kind.name(), chunk: chunk_at(chunks, source.offset), source }
     }
 
-    pub(crate) fn tag(path: &Path, kind: ChunkKind, error: TagError) -> Self {
+    pub(crate) fn tag(path: &Path, kind: ChunkKind, chunks: &[Chunk], error: TagError) -> Self {
         match error {
-            TagError::Decode(source) => Self::section(path, kind, source),
-            TagError::Missing(field) => Self::MissingField { path: path.into(), section: kind.name(), field },
+            TagError::Decode(source) => Self::section(path, kind, chunks, source),
+            TagError::Missing(field) => Self::MissingField { path: path.into(), section: kind.name(), chunk: chunk_at(chunks, 0), field },
         }
     }
 
-    pub(crate) fn too_long(path: &Path, kind: ChunkKind, most: u64, found: u64) -> Self {
+    pub(crate) fn too_long(path: &Path, kind: ChunkKind, chunks: &[Chunk], most: u64, found: u64) -> Self {
         let source = DecodeError { offset: 0, field: "section length", expected: Expected::AtMost(most), found };
-        Self::section(path, kind, source)
+        Self::section(path, kind, chunks, source)
     }
 }

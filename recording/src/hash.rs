@@ -100,6 +100,11 @@ impl RunningHash {
         state_hash >> 32 == 0 || state_hash >> 32 == self.0 >> 32
     }
 
+    /// All of it, as META has it of the last event.
+    pub const fn value(self) -> u64 {
+        self.0
+    }
+
     /// Goes on behind an event, whose bytes are complete.
     #[inline]
     pub fn add(&mut self, event: &[u8]) {

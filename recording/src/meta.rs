@@ -67,6 +67,8 @@ tagged_record! {
         optional 30 flags: u64 = 0,
         /// Which program wrote this, for people.
         optional 31 recorder: String = String::new(),
+        /// The [`RunningHash`](crate::RunningHash) behind the last event.
+        optional 32 events_hash: Option<u64> = None,
     }
 }
 

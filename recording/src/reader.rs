@@ -11,13 +11,14 @@ use crate::error::Error;
 use crate::event::check_events;
 use crate::format::ChunkKind;
 use crate::meta::{FileHead, MAX_META_BYTES, Mapping, Metadata};
-use crate::scan::{Chunk, Source, scan, scan_meta};
+use crate::scan::{Chunk, Source, chunk_at, scan, scan_meta};
 use crate::wire::{Cursor, DecodeError, Expected};
 use crate::{NotWholePages, PAGE_BYTES};
 use std::ffi::OsStr;
 use std::io::{self, Write};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
+use std::slice;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -39,14 +40,14 @@ fn quick(source: &Source) -> Result<Metadata, Error> {
 
 fn read_metadata(source: &Source, chunks: &[Chunk]) -> Result<Metadata, Error> {
     let bytes = read_section(source, chunks, ChunkKind::Meta, MAX_META_BYTES as u64)?;
-    Metadata::decode(&bytes).map_err(|error| Error::tag(&source.path, ChunkKind::Meta, error))
+    Metadata::decode(&bytes).map_err(|error| Error::tag(&source.path, ChunkKind::Meta, chunks, error))
 }
 
 /// All bytes of a section, which are no more than `most`.
 fn read_section(source: &Source, chunks: &[Chunk], kind: ChunkKind, most: u64) -> Result<Vec<u8>, Error> {
     let len: u64 = chunks.iter().map(|chunk| u64::from(chunk.header.raw_len)).sum();
     if len > most {
-        return Err(Error::too_long(&source.path, kind, most, len));
+        return Err(Error::too_long(&source.path, kind, chunks, most, len));
     }
     let mut bytes = Vec::new();
     if usize::try_from(len).is_ok_and(|len| bytes.try_reserve_exact(len).is_ok()) {
@@ -176,13 +177,22 @@ impl Recording {
         &self.chunks[start..start + len]
     }
 
+    fn section_error(&self, kind: ChunkKind, error: DecodeError) -> Error {
+        Error::section(&self.source.path, kind, self.section(kind), error)
+    }
+
+    /// The index of the chunk that holds the byte at `offset` of a section, uncompressed.
+    pub fn chunk_at(&self, kind: ChunkKind, offset: u64) -> u32 {
+        chunk_at(self.section(kind), offset)
+    }
+
     fn read_mappings(&self) -> Result<Vec<Mapping>, Error> {
         let kind = ChunkKind::Mappings;
         let bytes = read_section(&self.source, self.section(kind), kind, MAX_MAPPINGS_BYTES)?;
         let mut cursor = Cursor::new(&bytes, 0);
         let mut mappings = Vec::new();
         while !cursor.is_empty() {
-            mappings.push(Mapping::decode(&mut cursor).map_err(|error| Error::section(&self.source.path, kind, error))?);
+            mappings.push(Mapping::decode(&mut cursor).map_err(|error| self.section_error(kind, error))?);
         }
         Ok(mappings)
     }
@@ -249,7 +259,7 @@ impl Recording {
             let (addr, bytes) = next_run(&mut cursor).map_err(|mut error| {
                 let before = self.section(ChunkKind::Pages).iter().take_while(|other| other.header.index < chunk.header.index);
                 error.offset += before.map(|chunk| u64::from(chunk.header.raw_len)).sum::<u64>();
-                Error::section(&self.source.path, ChunkKind::Pages, error)
+                self.section_error(ChunkKind::Pages, error)
             })?;
             f(addr, bytes);
         }
@@ -281,7 +291,7 @@ impl Recording {
             return Ok(sites.iter().map(|site| u64::from_le_bytes(*site)).collect());
         }
         let found = bytes.len() as u64;
-        Err(Error::section(&self.source.path, kind, DecodeError { offset: 0, field: "sites", expected: Expected::MultipleOf(8), found }))
+        Err(self.section_error(kind, DecodeError { offset: 0, field: "sites", expected: Expected::MultipleOf(8), found }))
     }
 
     /// The files that the recording holds.
@@ -304,7 +314,7 @@ impl Recording {
     fn file_head(&self, chunk: &Chunk) -> Result<FileHead, Error> {
         let (mut stored, mut raw) = (Vec::new(), Vec::new());
         chunk.load(&self.source, &mut stored, &mut raw)?;
-        FileHead::decode(&raw).map_err(|error| Error::tag(&self.source.path, ChunkKind::File, error))
+        FileHead::decode(&raw).map_err(|error| Error::tag(&self.source.path, ChunkKind::File, slice::from_ref(chunk), error))
     }
 
     fn find_file(&self, wanted: &Path) -> Result<&[Chunk], Error> {
@@ -339,7 +349,7 @@ impl Recording {
             }
         }
         for_each_chunk(&self.source, &self.optional, |_, _| Ok(()))?;
-        check_events(&self.events()?).map_err(|error| Error::section(&self.source.path, ChunkKind::Events, error))
+        check_events(&self.events()?).map_err(|error| self.section_error(ChunkKind::Events, error))
     }
 }
 

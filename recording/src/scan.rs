@@ -187,6 +187,16 @@ impl Chunk {
     }
 }
 
+/// The index of the chunk that holds the byte at `offset` of these chunks' contents; the last one's for what lies behind.
+pub(crate) fn chunk_at(chunks: &[Chunk], offset: u64) -> u32 {
+    let mut end = 0;
+    let holds = |chunk: &&Chunk| {
+        end += u64::from(chunk.header.raw_len);
+        offset < end
+    };
+    chunks.iter().find(holds).or(chunks.last()).map_or(0, |chunk| chunk.header.index)
+}
+
 /// Which chunks may come next (F2, F3).
 #[derive(Clone, Copy)]
 struct Order {

@@ -82,13 +82,13 @@ macro_rules! number_fields {
 }
 number_fields!(u32 u64 i32);
 
-impl Field for Option<u32> {
+impl<T: Field> Field for Option<T> {
     fn put(&self, out: &mut Vec<u8>) {
-        self.unwrap_or_default().put(out);
+        self.iter().for_each(|value| value.put(out));
     }
 
     fn get(cursor: &mut Cursor<'_>, name: &'static str) -> Result<Self, DecodeError> {
-        u32::get(cursor, name).map(Some)
+        T::get(cursor, name).map(Some)
     }
 
     fn is_absent(&self) -> bool {

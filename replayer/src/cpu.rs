@@ -3,7 +3,7 @@
 //! Programs choose their way by the processor's features, and the recorded way must be open here: every feature that the recorded CPUID leaves
 //! show, where their masks say, must be here as well. More of them do no harm, as the program gets the recorded answers.
 
-use recording::{CpuidLeaf, Metadata};
+use recording::{CpuidLeaf, Recording};
 
 use crate::timeline::Error;
 
@@ -56,17 +56,18 @@ const NAMES: [Names; 6] = [
     Names { leaf: 0xd, subleaf: 1, register: 0, names: "xsaveopt,xsavec,xgetbv1,xsaves" },
 ];
 
-pub fn check(meta: &Metadata) -> Result<(), Error> {
+pub fn check(recording: &Recording) -> Result<(), Error> {
     let answer = |leaf: &CpuidLeaf| {
         let found = std::arch::x86_64::__cpuid_count(leaf.leaf, leaf.subleaf);
         [found.eax, found.ebx, found.ecx, found.edx]
     };
-    let missing: Vec<String> = meta.cpuid.iter().flat_map(|leaf| missing(leaf, answer(leaf))).collect();
+    let missing: Vec<String> = recording.meta().cpuid.iter().flat_map(|leaf| missing(leaf, answer(leaf))).collect();
     if missing.is_empty() {
         return Ok(());
     }
     Err(Error::Recording(format!(
-        "this processor cannot replay the recording: it lacks {}, which the recorded one had",
+        "{}: this processor cannot replay the recording: it lacks {}, which the recorded one had",
+        recording.path().display(),
         missing.join(", ")
     )))
 }

@@ -3,7 +3,9 @@
 use std::fs::File;
 
 use memmap2::Mmap;
-use recording::{Body, End, EventKind, EventRef, Events, FIRST_WITH_RUNNING_HASH, Recording, RunningHash, Time, api_name};
+use recording::{
+    Body, ChunkKind, DecodeError, End, EventKind, EventRef, Events, FIRST_WITH_RUNNING_HASH, Recording, RunningHash, Time, api_name,
+};
 
 use crate::timeline::{Error, Event};
 
@@ -23,46 +25,19 @@ pub struct EventList {
 impl EventList {
     /// Checks all events on the way.
     pub fn new(recording: &Recording, file: &File) -> Result<Self, Error> {
-        let bad = |what: String| Error::Recording(format!("{}: section EVENTS: {what}", recording.path().display()));
         // SAFETY: the file lies in memory and is this process's own; replay processes only read it.
-        let log = unsafe { Mmap::map(file) }.map_err(|error| bad(format!("cannot be mapped: {error}")))?;
+        let log = unsafe { Mmap::map(file) }.map_err(|error| Error::Process(format!("the event log cannot be mapped: {error}")))?;
+        let mut check = Check::new(recording);
         let mut entries: Vec<Entry> = Vec::new();
-        let mut end = None;
-        let mut last = Time { bbcount: 0, pc: 0 };
-        let mut running = RunningHash::new();
-        let is_chained = recording.version() >= FIRST_WITH_RUNNING_HASH;
-        for (index, event) in Events::new(&log).enumerate() {
-            let event = event.map_err(|error| bad(format!("event {index}: {error}")))?;
-            event.check().map_err(|error| bad(format!("event {index}: {error}")))?;
-            if is_chained && !running.agrees(event.state_hash()) {
-                let (expected, found) = (event.state_hash() >> 32, running.note(0) >> 32);
-                return Err(bad(format!(
-                    "event {index}: running hash: expected {expected:#x}, found {found:#x}: it or an event before it is not as it was recorded"
-                )));
-            }
-            running.add(event.bytes());
-            if event.thread() != 0 {
-                return Err(bad(format!("event {index}: thread: expected 0, found {}", event.thread())));
-            }
-            let time = event.time();
-            if time < last {
-                return Err(bad(format!("event {index}: time: expected at least {last}, found {time}")));
-            }
-            if end.is_some() {
-                return Err(bad(format!("event {index}: expected nothing behind the end of history, found an event at {time}")));
-            }
-            match event.kind() {
-                Some(EventKind::End) => {
-                    check_end(recording, &event).map_err(|what| bad(format!("event {index}: {what}")))?;
-                    end = Some(time);
-                }
+        for event in Events::new(&log) {
+            match event.map_err(|error| check.malformed(&error)).and_then(|event| check.add(&event).map(|()| event)) {
                 // Notes between recorder and replay; nothing happened to the program.
-                Some(EventKind::SitesAdded | EventKind::MemoryHash) => {}
-                _ => entries.push(Entry { offset: event.offset(), time }),
+                Ok(event) if matches!(event.kind(), Some(EventKind::End | EventKind::SitesAdded | EventKind::MemoryHash)) => {}
+                Ok(event) => entries.push(Entry { offset: event.offset(), time: event.time() }),
+                Err(error) => return Err(error),
             }
-            last = time;
         }
-        let end = end.ok_or_else(|| bad(format!("expected an END event as the last one, found none among {}", entries.len())))?;
+        let end = check.finish()?;
         Ok(Self { log, entries, end })
     }
 
@@ -99,19 +74,102 @@ impl EventList {
     }
 }
 
-/// The end is told twice: by the last event, and by the metadata. They must agree.
-fn check_end(recording: &Recording, event: &EventRef<'_>) -> Result<(), String> {
-    let meta = recording.meta();
-    let Ok(Body::End(End { reason, status, message })) = event.body() else { return Ok(()) };
-    let shown = |reason: &str, status: i32, time: Time| format!("{reason} (status {status}) at {time}");
-    let (expected, found) = (shown(meta.end_reason.name(), meta.end_status, meta.end), shown(reason.name(), status, event.time()));
-    if expected != found {
-        return Err(format!("the end: expected {expected}, as META says, found {found}"));
+/// Whether a log is what was recorded, as far as can be told before anything runs: one event after the other.
+struct Check<'a> {
+    recording: &'a Recording,
+    /// Events behind us, and where the next one starts.
+    count: usize,
+    offset: u64,
+    last: Time,
+    end: Option<Time>,
+    running: RunningHash,
+    is_chained: bool,
+}
+
+impl<'a> Check<'a> {
+    fn new(recording: &'a Recording) -> Self {
+        let is_chained = recording.version() >= FIRST_WITH_RUNNING_HASH;
+        Self { recording, count: 0, offset: 0, last: Time { bbcount: 0, pc: 0 }, end: None, running: RunningHash::new(), is_chained }
     }
-    if !message.is_empty() && message != meta.end_message {
-        return Err(format!("the end's message: expected {:?}, as META says, found {message:?}", meta.end_message));
+
+    /// An error at `offset` of the log.
+    fn error(&self, offset: u64, what: std::fmt::Arguments<'_>) -> Error {
+        let chunk = self.recording.chunk_at(ChunkKind::Events, offset);
+        Error::Recording(format!("{}: section EVENTS, chunk {chunk}: event {}: {what}", self.recording.path().display(), self.count))
     }
-    Ok(())
+
+    fn malformed(&self, error: &DecodeError) -> Error {
+        self.error(error.offset, format_args!("{error}"))
+    }
+
+    fn differs(&self, field: &str, expected: impl std::fmt::Display, found: impl std::fmt::Display) -> Error {
+        self.error(self.offset, format_args!("offset {:#x}: {field}: expected {expected}, found {found}", self.offset))
+    }
+
+    fn add(&mut self, event: &EventRef<'_>) -> Result<(), Error> {
+        event.check().map_err(|error| self.malformed(&error))?;
+        let (time, hash) = (event.time(), event.state_hash());
+        if self.is_chained && !self.running.agrees(hash) {
+            let computed = self.running.note(0) >> 32;
+            let found = format_args!("{computed:#x}: it or an event before it is not as it was recorded");
+            return Err(self.differs("running hash", format_args!("{:#x}", hash >> 32), found));
+        }
+        if event.thread() != 0 {
+            return Err(self.differs("thread", 0, event.thread()));
+        }
+        if time < self.last {
+            return Err(self.differs("time", format_args!("at least {}", self.last), time));
+        }
+        let meta_end = self.recording.meta().end;
+        if time.bbcount > meta_end.bbcount {
+            return Err(self.differs("time", format_args!("at most {meta_end}, the end as META says"), time));
+        }
+        if let Some(end) = self.end {
+            return Err(self.differs(
+                "kind",
+                format_args!("nothing behind the end of history at {end}"),
+                format_args!("an event at {time}"),
+            ));
+        }
+        if event.kind() == Some(EventKind::End) {
+            self.compare_end(event)?;
+            self.end = Some(time);
+        }
+        self.running.add(event.bytes());
+        (self.count, self.offset, self.last) = (self.count + 1, self.offset + event.size(), time);
+        Ok(())
+    }
+
+    /// The end is told twice: by the last event, and by the metadata. They must agree.
+    fn compare_end(&self, event: &EventRef<'_>) -> Result<(), Error> {
+        let meta = self.recording.meta();
+        let Ok(Body::End(End { reason, status, message })) = event.body() else { return Ok(()) };
+        let shown = |reason: &str, status: i32, time: Time| format!("{reason} (status {status}) at {time}");
+        let (expected, found) = (shown(meta.end_reason.name(), meta.end_status, meta.end), shown(reason.name(), status, event.time()));
+        if expected != found {
+            return Err(self.differs("the end", format_args!("{expected}, as META says"), found));
+        }
+        if !message.is_empty() && message != meta.end_message {
+            return Err(self.differs(
+                "the end's message",
+                format_args!("{:?}, as META says", meta.end_message),
+                format_args!("{message:?}"),
+            ));
+        }
+        Ok(())
+    }
+
+    /// The time of the end, which must have come.
+    fn finish(self) -> Result<Time, Error> {
+        let end = self.end.ok_or_else(|| self.differs("kind", "an END event as the last one", "the end of the log"))?;
+        if let Some(expected) = self.recording.meta().events_hash
+            && self.running.value() != expected
+        {
+            let found = format_args!("{:#x}: the last one is not as it was recorded", self.running.value());
+            return Err(self.differs("the hash of all events", format_args!("{expected:#x}, as META says"), found));
+        }
+        Ok(end)
+    }
 }
 
 fn blank(time: Time) -> Event {

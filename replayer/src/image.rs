@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use engine::arena;
 use nix::sys::memfd::{MFdFlags, memfd_create};
-use recording::{FIRST_WITH_RUNNING_HASH, MappingFlags, Metadata, Recording};
+use recording::{ChunkKind, FIRST_WITH_RUNNING_HASH, MappingFlags, Recording};
 use replay_guest::plan::{self, NO_IMAGE, Plan};
 
 use crate::timeline::Error;
@@ -22,6 +22,9 @@ const STACK_BYTES: u64 = 8 << 20;
 /// Kept free between the grown stack and what lies below it.
 const STACK_GAP: u64 = 1 << 20;
 const USER_END: u64 = 0x7fff_ffff_f000;
+/// No recording starts in a program that has just set the trap flag, nor with what only the kernel can set: TF, VM, VIF, VIP, and all
+/// that have no name.
+const NEVER_AT_BEGIN: u64 = !0x25_7ed7;
 
 pub fn memory_file(name: &str) -> Result<File, Error> {
     let name = CString::new(name).unwrap_or_default();
@@ -29,15 +32,17 @@ pub fn memory_file(name: &str) -> Result<File, Error> {
     made.map(File::from).map_err(|error| Error::Process(format!("cannot make a file in memory: {error}")))
 }
 
-fn bad(recording: &Recording, what: impl std::fmt::Display) -> Error {
-    Error::Recording(format!("{}: {what}", recording.path().display()))
+/// A section, which begins with that chunk, is well formed and yet cannot be.
+fn bad(recording: &Recording, section: ChunkKind, what: impl std::fmt::Display) -> Error {
+    let chunk = recording.chunk_at(section, 0);
+    Error::Recording(format!("{}: section {}, from chunk {chunk} on: {what}", recording.path().display(), section.name()))
 }
 
 fn reading(error: recording::Error) -> Error {
     Error::Recording(error.to_string())
 }
 
-/// The event log in a file in memory. `end` is appended: what stands in for a missing last event.
+/// The event log in a file in memory.
 pub fn events_file(recording: &Recording) -> Result<File, Error> {
     let file = memory_file("undo-events")?;
     recording.events_into(BufWriter::with_capacity(1 << 20, &file)).map_err(reading)?;
@@ -56,7 +61,10 @@ pub fn image_file(recording: &Recording, events_bytes: u64) -> Result<File, Erro
         contents.push(AtomicBool::new(false));
     }
     let file = memory_file("undo-image")?;
-    file.set_len(at).map_err(|error| bad(recording, format_args!("an image of {at:#x} bytes: {error}")))?;
+    file.set_len(at).map_err(|error| {
+        let what = format_args!("mappings: expected no more than a file in memory can hold, found {at:#x} bytes: {error}");
+        bad(recording, ChunkKind::Mappings, what)
+    })?;
     fill(recording, &plan, &contents, &file)?;
     for (mapping, used) in plan.mappings.iter_mut().zip(&contents) {
         if !used.load(Ordering::Relaxed) {
@@ -82,7 +90,8 @@ fn fill(recording: &Recording, plan: &Plan, contents: &[AtomicBool], file: &File
             while !rest.is_empty() {
                 let index = plan.mappings.partition_point(|mapping| mapping.end <= at);
                 let Some(mapping) = plan.mappings.get(index).filter(|mapping| mapping.start <= at) else {
-                    return fail(bad(recording, format_args!("section PAGES: page {at:#x} lies in no mapping")));
+                    let what = format_args!("run address: expected a page of a mapping, found {at:#x}");
+                    return fail(bad(recording, ChunkKind::Pages, what));
                 };
                 let (now, later) = rest.split_at(rest.len().min((mapping.end - at) as usize));
                 if let Err(error) = file.write_all_at(now, mapping.image + (at - mapping.start)) {
@@ -110,7 +119,9 @@ fn layout(recording: &Recording) -> Result<Plan, Error> {
             || base.saturating_add(size) > USER_END
             || base + size > arena::BASE && base < arena::END
         {
-            return Err(bad(recording, format_args!("the engine's area {base:#x} + {size:#x} cannot be")));
+            let what =
+                format_args!("field reserved: expected whole pages outside the engine's own area, found {size:#x} bytes at {base:#x}");
+            return Err(bad(recording, ChunkKind::Meta, what));
         }
     }
     let mut reached = 0;
@@ -118,7 +129,7 @@ fn layout(recording: &Recording) -> Result<Plan, Error> {
         if mapping.flags.contains(MappingFlags::VSYSCALL) || mapping.start >= USER_END {
             continue;
         }
-        check_place(recording, meta, mapping.start, mapping.end, reached)?;
+        check_place(recording, mapping.start, mapping.end, reached)?;
         let entry = plan::Mapping {
             start: mapping.start,
             end: mapping.end,
@@ -139,6 +150,11 @@ fn layout(recording: &Recording) -> Result<Plan, Error> {
         plan.mappings.push(entry);
         reached = mapping.end;
     }
+    let flags = meta.begin_registers.rflags;
+    if flags & NEVER_AT_BEGIN != 0 {
+        let what = format_args!("field begin_registers: rflags: expected none of {NEVER_AT_BEGIN:#x}, found {flags:#x}");
+        return Err(bad(recording, ChunkKind::Meta, what));
+    }
     let head = &mut plan.head;
     head.controller_pid = u64::from(std::process::id());
     head.bbcount = 1;
@@ -148,11 +164,15 @@ fn layout(recording: &Recording) -> Result<Plan, Error> {
     Ok(plan)
 }
 
-fn check_place(recording: &Recording, meta: &Metadata, start: u64, end: u64, reached: u64) -> Result<(), Error> {
+fn check_place(recording: &Recording, start: u64, end: u64, reached: u64) -> Result<(), Error> {
     let overlaps = |low: u64, high: u64| start < high && low < end;
-    let taken = meta.reserved.iter().any(|area| overlaps(area.addr, area.addr + area.len));
-    if start < reached || end > USER_END || overlaps(arena::BASE, arena::END) || taken {
-        return Err(bad(recording, format_args!("section MAPPINGS: a mapping at {start:#x}-{end:#x} cannot be rebuilt")));
-    }
-    Ok(())
+    let reserved = || recording.meta().reserved.iter().map(|area| (area.addr, area.addr.saturating_add(area.len)));
+    let taken = reserved().chain([(arena::BASE, arena::END)]).find(|&(low, high)| overlaps(low, high));
+    let expected = match taken {
+        Some((low, high)) => format!("none in the engine's area {low:#x}-{high:#x}"),
+        None if start < reached => format!("a start of at least {reached:#x}, where the one before ends"),
+        None if end > USER_END => format!("an end of at most {USER_END:#x}"),
+        None => return Ok(()),
+    };
+    Err(bad(recording, ChunkKind::Mappings, format_args!("mapping: expected {expected}, found {start:#x}-{end:#x}")))
 }

@@ -5,7 +5,7 @@ use std::os::fd::{AsRawFd, RawFd};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
@@ -14,7 +14,7 @@ use nix::sys::signal::{Signal, kill};
 use nix::sys::wait::{WaitPidFlag, WaitStatus, waitpid};
 use nix::unistd::Pid;
 use recording::{Registers, Time};
-use replay_guest::control::{self, Command as Order, DATA_BYTES, Reason, SLOT_BYTES, SLOTS, Slot, Status, run_flags, value};
+use replay_guest::control::{Command as Order, DATA_BYTES, Reason, SLOT_BYTES, SLOTS, Slot, Status, run_flags, value};
 use replay_guest::plan::{CONTROL_FD, EVENTS_FD, IMAGE_FD};
 use replay_guest::space::Map;
 
@@ -23,6 +23,8 @@ use crate::{image, keeper};
 
 /// How often a waiting controller looks whether the process lives and the search was cancelled.
 const LOOK: Duration = Duration::from_millis(50);
+/// A process that does nothing for so long is broken, see [`Machine::set_patience`].
+const PATIENCE: Duration = Duration::from_secs(60);
 
 /// What all processes of one replay share.
 pub struct Machine {
@@ -32,6 +34,7 @@ pub struct Machine {
     events: File,
     control_file: File,
     program: PathBuf,
+    patience_ms: AtomicU64,
 }
 
 /// Where `replay-guest` is: named by the environment, beside this program, or where `make install` puts it.
@@ -55,7 +58,17 @@ impl Machine {
         control_file.set_len((SLOTS * SLOT_BYTES) as u64).map_err(failed)?;
         let control = MmapOptions::new().map_raw(&control_file).map_err(failed)?;
         let free = Mutex::new((0..SLOTS).rev().collect());
-        Ok(Arc::new(Self { control, free, image, events, control_file, program: find_program()? }))
+        let patience_ms = AtomicU64::new(PATIENCE.as_millis() as u64);
+        Ok(Arc::new(Self { control, free, image, events, control_file, program: find_program()?, patience_ms }))
+    }
+
+    /// How long a process may be without progress before it is ended, and whatever it was asked for fails.
+    pub fn set_patience(&self, patience: Duration) {
+        self.patience_ms.store(u64::try_from(patience.as_millis()).unwrap_or(u64::MAX), Ordering::Relaxed);
+    }
+
+    fn patience(&self) -> Duration {
+        Duration::from_millis(self.patience_ms.load(Ordering::Relaxed))
     }
 
     fn slot(&self, index: usize) -> Slot {
@@ -180,6 +193,7 @@ impl Process {
         let slot = self.slot();
         let head = slot.head();
         let wanted = head.request.load(Ordering::Relaxed);
+        let mut progress = (head.progress.load(Ordering::Relaxed), Instant::now());
         loop {
             let reply = head.reply.load(Ordering::Acquire);
             if reply == wanted {
@@ -194,11 +208,20 @@ impl Process {
             {
                 return Err(Error::Process(end));
             }
+            let beats = head.progress.load(Ordering::Relaxed);
+            if beats != progress.0 {
+                progress = (beats, Instant::now());
+            } else if progress.1.elapsed() > self.machine.patience() {
+                return Err(self.give_up());
+            }
         }
         let at = |bbcount: usize, pc: usize| Time { bbcount: slot.value(bbcount), pc: slot.value(pc) };
         let reason = Reason::from_raw(slot.value(value::REASON) as u32).unwrap_or(Reason::Arrived);
         if reason == Reason::Failed {
             return Err(Error::Process(self.text()));
+        }
+        if reason == Reason::Unfit {
+            return Err(Error::Recording(self.text()));
         }
         if slot.status() != 0 {
             return Err(Error::Process(self.text()));
@@ -217,6 +240,21 @@ impl Process {
             hit,
             previous: (previous.bbcount != 0).then_some(previous),
         })
+    }
+
+    /// Ends a process that makes no progress.
+    fn give_up(&mut self) -> Error {
+        self.end();
+        Error::Process(format!("no progress for {:?} behind {}, so it was ended", self.machine.patience(), self.time))
+    }
+
+    fn end(&mut self) {
+        if !self.gone {
+            self.gone = true;
+            let pid = Pid::from_raw(self.pid);
+            let _ = kill(pid, Signal::SIGKILL);
+            let _ = waitpid(pid, None);
+        }
     }
 
     fn text(&self) -> String {
@@ -303,7 +341,6 @@ impl Process {
         let head = slot.head();
         // The copy answers as if it had been asked.
         head.request.store(head.reply.load(Ordering::Relaxed).wrapping_add(1), Ordering::Relaxed);
-        head.pid.store(0, Ordering::Relaxed);
         let mut child = Process { machine: self.machine.clone(), index, pid: 0, time: self.time, cost_ns: self.cost_ns, gone: true };
         self.ask(Order::Fork, &[index as u64], &[])?;
         child.pid = self.slot().value(value::FIRST) as i32;
@@ -381,11 +418,7 @@ impl Process {
 
 impl Drop for Process {
     fn drop(&mut self) {
-        if !self.gone {
-            let pid = Pid::from_raw(self.pid);
-            let _ = kill(pid, Signal::SIGKILL);
-            let _ = waitpid(pid, None);
-        }
+        self.end();
         if let Ok(mut free) = self.machine.free.lock() {
             // The next owner starts from whatever the words are now.
             let head = self.machine.slot(self.index);
@@ -407,5 +440,3 @@ fn futex(word: &AtomicU32, expected: Option<u32>) {
         };
     }
 }
-
-const _: () = assert!(control::SLOTS == SLOTS);

@@ -27,22 +27,25 @@ pub struct Replay {
     pub(crate) current: Process,
     pub(crate) checkpoints: Checkpoints,
     begin: Time,
-    _machine: Arc<Machine>,
+    machine: Arc<Machine>,
 }
 
 impl Replay {
     /// Opens a recording and stands at its begin.
     pub fn open(path: &Path) -> Result<Self, Error> {
         let recording = Recording::open(path).map_err(|error| Error::Recording(error.to_string()))?;
-        cpu::check(recording.meta())?;
+        cpu::check(&recording)?;
         let events_file = image::events_file(&recording)?;
         let events = EventList::new(&recording, &events_file)?;
         let image = image::image_file(&recording, events.bytes())?;
         let machine = Machine::new(image, events_file)?;
-        let mut first = machine.start()?;
+        let mut first = machine.start().map_err(|error| match error {
+            Error::Recording(what) => Error::Recording(format!("{}: the state at begin cannot be rebuilt: {what}", path.display())),
+            other => other,
+        })?;
         let current = first.fork()?;
         let begin = first.time;
-        Ok(Self { recording, events, current, checkpoints: Checkpoints::new(first), begin, _machine: machine })
+        Ok(Self { recording, events, current, checkpoints: Checkpoints::new(first), begin, machine })
     }
 
     pub fn metadata(&self) -> &Metadata {
@@ -62,6 +65,12 @@ impl Replay {
     /// Takes checkpoints so that about this much replay lies between two; it grows by itself when they become too many.
     pub fn set_checkpoint_interval(&mut self, interval: Duration) {
         self.checkpoints.set_interval(interval);
+    }
+
+    /// How long a replay process may make no progress at all, whatever it does, before it is ended and what was asked for fails with
+    /// [`Error::Process`]. A minute at first.
+    pub fn set_patience(&self, patience: Duration) {
+        self.machine.set_patience(patience);
     }
 
     pub(crate) fn stop(&self, reason: StopReason) -> Stop {
@@ -112,8 +121,10 @@ impl Replay {
             if matches!(&outcome, Ok(reply) if reply.reason == Reason::Arrived) {
                 return Ok(true);
             }
-            self.restore(here)?;
-            return outcome.map(|_| false);
+            return match outcome {
+                Ok(_) => self.restore(here).map(|()| false),
+                Err(error) => Err(self.restored(here, error)),
+            };
         }
         match self.process_at(target)? {
             Some(process) => {
@@ -132,6 +143,15 @@ impl Replay {
                 Ok(())
             }
             None => Err(Error::Process(format!("the way back to {time} is lost"))),
+        }
+    }
+
+    /// What to say of a failure after which the timeline goes back to where it was: why, also if there is no way back, as without the
+    /// processes that were needed.
+    pub(crate) fn restored(&mut self, time: Time, error: Error) -> Error {
+        match (self.restore(time), error) {
+            (Err(lost), Error::Diverged { .. }) => lost,
+            (_, error) => error,
         }
     }
 

@@ -108,10 +108,7 @@ impl Replay {
         match self.current.step(None) {
             Ok(reply) if reply.reason == Reason::End => Ok(self.stop(StopReason::End)),
             Ok(_) => Ok(self.stop(StopReason::Arrived)),
-            Err(error) => {
-                self.restore(here)?;
-                Err(error)
-            }
+            Err(error) => Err(self.restored(here, error)),
         }
     }
 
@@ -147,8 +144,8 @@ impl Replay {
 
     /// The time from which a step leads to `here`.
     fn time_before(&mut self, here: Time) -> Result<Time, Error> {
-        // Usually the block before has a time; a block that a signal forestalled has none.
-        for back in [1, 2, 3, 16, u64::MAX] {
+        // Usually the block before has a time; a block that a signal forestalled has none. The bound keeps this from stepping for ever.
+        for back in [1, 2, 3, 16, 256, 4096] {
             let start = Time { bbcount: here.bbcount.saturating_sub(back), pc: 0 };
             let mut process = self.process_before(start, here)?;
             if process.time < here {
@@ -184,10 +181,7 @@ impl Replay {
         };
         let reply = match outcome {
             Ok(reply) => reply,
-            Err(error) => {
-                self.restore(here)?;
-                return Err(error);
-            }
+            Err(error) => return Err(self.restored(here, error)),
         };
         let reason = match reply.reason {
             Reason::Breakpoint => StopReason::Breakpoint,

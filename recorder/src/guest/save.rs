@@ -8,7 +8,7 @@ use engine::arena;
 use engine::sys::{self, raw};
 use recording::{
     Area, Body, EVENT_HEADER_BYTES, End, EndReason, EventBuilder, EventHeader, EventKind, Events, FileHead, FileWriter, Mapping,
-    MappingFlags, Metadata, Sink, Time,
+    MappingFlags, Metadata, RunningHash, Sink, Time,
 };
 
 use super::control::control;
@@ -125,20 +125,24 @@ fn failed(error: recording::WriteError<i32>) -> i32 {
 }
 
 fn write(start: &Start, packer: &mut Packer, output: Output) -> Result<(), i32> {
+    packer.pack();
+    let last = last_events();
+    let mut running = packer.running();
+    Events::new(last).filter_map(Result::ok).for_each(|event| running.add(event.bytes()));
+    let end = if has_end() { Vec::new() } else { end_event(running) };
+    if !end.is_empty() {
+        running.add(&end);
+    }
     let mut writer = FileWriter::new(output).map_err(failed)?;
-    writer.metadata(&metadata(start)).map_err(failed)?;
+    writer.metadata(&Metadata { events_hash: Some(running.value()), ..metadata(start) }).map_err(failed)?;
     let kept = if control().include_symbol_files { files_to_keep(start) } else { Vec::new() };
     for map in start.maps.iter().filter(|map| is_guest(start, map)) {
         writer.mapping(&mapping(map, is_backed(&kept, map))).map_err(failed)?;
     }
     write_pages(&mut writer, start, &kept)?;
-    packer.pack();
     packer.write(&mut writer, |percent| progress(60 + 30 * percent / 100)).map_err(failed)?;
-    let last = last_events();
     writer.events(last).map_err(failed)?;
-    if !has_end() {
-        writer.events(&end_event(packer)).map_err(failed)?;
-    }
+    writer.events(&end).map_err(failed)?;
     for pc in packer.sites().iter().copied().chain(packer::sites(last)) {
         writer.site(pc).map_err(failed)?;
     }
@@ -161,11 +165,9 @@ pub fn has_end() -> bool {
 }
 
 /// The end of a history that is saved while it goes on, or that was cut off by a kill.
-fn end_event(packer: &Packer) -> Vec<u8> {
+fn end_event(running: RunningHash) -> Vec<u8> {
     let control = control();
     let reason = EndReason::from_raw(control.end_reason).unwrap_or(EndReason::Saved);
-    let mut running = packer.running();
-    Events::new(last_events()).filter_map(Result::ok).for_each(|event| running.add(event.bytes()));
     let header = EventHeader::new(Time { bbcount: control.bbcount, pc: control.registers.rip }, running.note(0));
     let body = Body::End(End { reason, status: control.end_status, message: "" });
     let mut bytes = vec![0; EVENT_HEADER_BYTES + 64];

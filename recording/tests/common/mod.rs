@@ -248,6 +248,8 @@ pub fn sample() -> Contents {
         brk: 0x5618_e002_1000,
         flags: 5,
         recorder: "live-record 0.1.0".into(),
+        // Came later, without a new version.
+        events_hash: None,
     };
     let mapping = |start: u64, pages: u64, prot, flags, name: &str| Mapping {
         start,

@@ -1,7 +1,7 @@
 //! Files taken apart into chunks and put together again, straight from the byte table of `docs/undo-format.md` and without any code of
 //! the crate: whole files with one thing wrong in them, all their checksums right.
 
-use xxhash_rust::xxh3::xxh3_64;
+use xxhash_rust::xxh3::{xxh3_64, xxh3_64_with_seed};
 
 pub const FILE_HEADER: usize = 24;
 pub const CHUNK_HEADER: usize = 40;
@@ -14,6 +14,9 @@ pub const SITES: u16 = 5;
 pub const FILE: u16 = 6;
 pub const FILE_DATA: u16 = 7;
 pub const END: u16 = 255;
+
+/// The tag of META's field `events_hash`.
+pub const EVENTS_HASH: u16 = 32;
 
 /// A chunk; the fields that are derived from others can be given another value.
 #[derive(Clone, Debug, PartialEq, Default)]
@@ -108,14 +111,42 @@ pub fn file_header(version: u32) -> Vec<u8> {
     header
 }
 
-/// Where the field with this tag starts in a tagged record, and its length with header and padding.
-pub fn field(record: &[u8], tag: u16) -> (usize, usize) {
+/// Where the field with this tag starts in a tagged record, and its length with header and padding; `None`: there is none.
+pub fn find_field(record: &[u8], tag: u16) -> Option<(usize, usize)> {
     let mut at = 0;
-    loop {
+    while at + 8 <= record.len() {
         let len = 8 + (u32_at(record, at + 4) as usize).next_multiple_of(8);
         if u16::from_le_bytes([record[at], record[at + 1]]) == tag {
-            return (at, len);
+            return Some((at, len));
         }
         at += len;
+    }
+    None
+}
+
+/// As [`find_field`], of a field that is there.
+pub fn field(record: &[u8], tag: u16) -> (usize, usize) {
+    find_field(record, tag).unwrap()
+}
+
+/// Makes every event vouch for those before it again, as far as they are events. Gives what META is to say of them.
+pub fn repair_events(log: &mut [u8]) -> u64 {
+    const STATE_HASH: usize = 40;
+    let (mut running, mut at) = (0, 0);
+    while at + 48 <= log.len() {
+        let size = u64::from_le_bytes(log[at..at + 8].try_into().unwrap());
+        let Some(end) = usize::try_from(size).ok().filter(|size| *size >= 48).and_then(|size| at.checked_add(size)) else { break };
+        let Some(event) = log.get_mut(at..end) else { break };
+        event[STATE_HASH + 4..STATE_HASH + 8].copy_from_slice(&((running >> 32) as u32).to_le_bytes());
+        running = xxh3_64_with_seed(event, running);
+        at = end;
+    }
+    running
+}
+
+/// Puts the hash of the events into the metadata, if there is a place for it.
+pub fn repair_meta(meta: &mut [u8], hash: u64) {
+    if let Some(value) = find_field(meta, EVENTS_HASH).and_then(|(at, _)| meta.get_mut(at + 8..at + 16)) {
+        value.copy_from_slice(&hash.to_le_bytes());
     }
 }

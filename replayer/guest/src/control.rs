@@ -4,7 +4,7 @@
 //! process carries it out, fills the reply in and makes `reply` equal to `request`. Both wait by futex.
 //!
 //! ```text
-//!    0  4 request   4 4 reply   8 4 cancel   12 4 pid   16 4 command   20 4 status   24 8 data length
+//!    0  4 request   4 4 reply   8 4 cancel   12 4 progress   16 4 command   20 4 status   24 8 data length
 //!   32  8 × 8 arguments     96  8 × 16 values
 //! 4096  data, 60 KiB
 //! ```
@@ -13,6 +13,8 @@
 //! C2. `request` and `reply` are stored with Release and loaded with Acquire; they order all else.
 //! C3. Whoever dies leaves the other waiting, so each wait of the controller is bounded and looks whether the process is alive; processes
 //!     are killed by the kernel with the controller.
+//! C4. A process that carries out a command counts `progress` up whenever a piece of bounded work is done: a slice, an event, a write, a page
+//!     hashed. One that does not for long is broken, and the controller ends it.
 
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
@@ -28,7 +30,7 @@ pub struct Head {
     pub reply: AtomicU32,
     /// Not 0: the running command is to end soon.
     pub cancel: AtomicU32,
-    pub pid: AtomicU32,
+    pub progress: AtomicU32,
     command: AtomicU32,
     status: AtomicU32,
     data_length: AtomicU64,
@@ -79,7 +81,6 @@ numbers! {
         Hash = 9,
         /// Arguments: address, length. Values: a [`Status`], bbcount, pc.
         SharedStatus = 10,
-        Exit = 11,
     }
 }
 
@@ -111,6 +112,8 @@ numbers! {
         Diverged = 8,
         /// Data: why. The process is gone.
         Failed = 9,
+        /// The same before anything ran: the recorded state cannot be rebuilt here.
+        Unfit = 10,
     }
 }
 
@@ -166,6 +169,11 @@ impl Slot {
     pub fn head(&self) -> &Head {
         // SAFETY: mapped and aligned (see `new`); the head holds only atomics.
         unsafe { &*self.base.cast::<Head>() }
+    }
+
+    /// Tells that a piece of the command's work is done (C4).
+    pub fn beat(&self) {
+        self.head().progress.fetch_add(1, Ordering::Relaxed);
     }
 
     /// Writes a command's parts; the caller then counts `request` up.

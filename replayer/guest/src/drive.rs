@@ -114,6 +114,7 @@ impl ReplayHost {
     }
 
     fn new_slice(&mut self, engine: &mut Guest) {
+        self.slot.beat();
         self.drive.slice_start = clock();
         self.drive.slice_end = engine.bbcount().saturating_add(self.drive.slice);
     }
@@ -173,6 +174,7 @@ impl ReplayHost {
     /// Has the engine execute one instruction and notes what that may hit.
     pub fn begin_alone(&mut self, engine: &mut Guest) {
         // This takes a thousand times as long as translated code does, which slices are measured by.
+        self.slot.beat();
         self.drive.alone = self.drive.alone.wrapping_add(1);
         if self.drive.alone.is_multiple_of(LOOKS) && clock() - self.drive.slice_start > SLICE_NS {
             self.drive.slice_end = engine.bbcount();
@@ -187,6 +189,7 @@ impl ReplayHost {
 
     /// One instruction of a Step command, or what stands in its place.
     fn step(&mut self, engine: &mut Guest) -> Then {
+        self.slot.beat();
         let time = now(engine);
         self.drive.previous = Some(time);
         if let Some(then) = self.due_now(engine, time) {

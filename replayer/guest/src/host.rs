@@ -24,6 +24,11 @@ use crate::vm::{Refused, Vm};
 use crate::watch::{Hit, Pending, Points};
 use crate::{start, validate};
 
+/// CF PF AF ZF SF OF.
+const STATUS_FLAGS: u64 = 0x8d5;
+/// The kernel takes it from every handler.
+const TRAP_FLAG: u64 = 0x100;
+
 pub type Guest = Engine<ReplayHost>;
 
 pub struct ReplayHost {
@@ -90,6 +95,7 @@ impl ReplayHost {
     }
 
     fn advance(&mut self, engine: &mut Guest) {
+        self.slot.beat();
         if let Err(error) = self.log.advance() {
             self.diverge(engine, format!("event {}: {error}", self.log.consumed()))
         }
@@ -104,6 +110,7 @@ impl ReplayHost {
 
     fn apply_writes(&mut self, engine: &mut Guest, writes: Writes<'static>, time: Time) {
         for write in writes {
+            self.slot.beat();
             let write = match write {
                 Ok(write) => write,
                 Err(error) => self.diverge(engine, format!("event {}: {error}", self.log.consumed())),
@@ -159,7 +166,7 @@ impl ReplayHost {
     pub fn memory_hash(&mut self, engine: &mut Guest) {
         let event = self.event(engine);
         if let (Body::MemoryHash(expected), _) = self.body(engine, &event) {
-            if let Err((hash, pages)) = validate::compare(&self.vm, &expected) {
+            if let Err((hash, pages)) = validate::compare(&self.vm, self.slot, &expected) {
                 let text = format!(
                     "memory differs at event {}: {} pages with hash {:#x} were recorded, {pages} with {hash:#x} are here",
                     self.log.consumed(),
@@ -219,6 +226,14 @@ impl ReplayHost {
     }
 
     fn enter_handler(&mut self, engine: &mut Guest, signal: &Signal<'_>, writes: Writes<'static>) {
+        if signal.registers.rflags & TRAP_FLAG != 0 {
+            let text = format!(
+                "event {}: a handler's first instruction: expected no trap flag, found rflags {:#x}",
+                self.log.consumed(),
+                signal.registers.rflags
+            );
+            self.diverge(engine, text)
+        }
         let time = now(engine);
         self.apply_writes(engine, writes, time);
         let context = engine.context();
@@ -373,7 +388,8 @@ impl Host for ReplayHost {
         for (register, value) in nondet.registers.iter() {
             context.gpr[usize::from(register)] = value;
         }
-        context.rflags = nondet.rflags;
+        // No such instruction changes others.
+        context.rflags = context.rflags & !STATUS_FLAGS | nondet.rflags & STATUS_FLAGS;
         context.rip += length;
         self.advance(engine);
         self.plan(engine);

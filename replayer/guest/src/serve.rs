@@ -101,7 +101,7 @@ impl ReplayHost {
                 slot.set_value(value::FIRST, maps.len() as u64);
             }
             Command::Fork => self.fork(),
-            Command::Hash => slot.set_value(value::FIRST, validate::hash_all(&self.vm)),
+            Command::Hash => slot.set_value(value::FIRST, validate::hash_all(&self.vm, slot)),
             Command::SharedStatus => {
                 let (address, length) = (slot.arg(0), slot.arg(1));
                 let shared = self.vm.space.find(address).is_some_and(|map| map.shared != 0);
@@ -110,7 +110,6 @@ impl ReplayHost {
                 slot.set_value(value::SECOND, time.bbcount);
                 slot.set_value(value::THIRD, time.pc);
             }
-            Command::Exit => sys::exit_group(0),
             Command::Run | Command::Step => {}
         }
     }
@@ -138,7 +137,6 @@ impl ReplayHost {
         start::die_with(self.controller);
         // SAFETY: the control pages are mapped, the index is in range.
         self.slot = unsafe { start::slot(index) };
-        self.slot.head().pid.store(sys::getpid() as u32, Ordering::Relaxed);
         self.slot.set_status(0);
         for index in 0..16 {
             self.slot.set_value(index, 0);

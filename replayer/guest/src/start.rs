@@ -60,14 +60,23 @@ pub fn die_with(controller: i32) {
     }
 }
 
-/// Tells the controlling process why this one ends, and ends it.
 fn fail(what: core::fmt::Arguments<'_>) -> ! {
+    end(Reason::Failed, what)
+}
+
+/// What was recorded cannot be rebuilt here.
+fn unfit(what: core::fmt::Arguments<'_>) -> ! {
+    end(Reason::Unfit, what)
+}
+
+/// Tells the controlling process why this one ends, and ends it.
+fn end(reason: Reason, what: core::fmt::Arguments<'_>) -> ! {
     // SAFETY: whoever comes here has mapped the control pages and the host's state.
     let slot = unsafe { Slot::new(arena::CONTROL as *mut u8, (OWN_SLOT.read() as usize).min(SLOTS - 1)) };
     let mut text = Line { bytes: [0; 512], length: 0 };
     let _ = core::fmt::write(&mut text, what);
     slot.set_data(&text.bytes[..text.length]);
-    slot.set_value(value::REASON, u64::from(Reason::Failed as u32));
+    slot.set_value(value::REASON, u64::from(reason as u32));
     let head = slot.head();
     head.reply.store(head.request.load(Ordering::Relaxed), Ordering::Release);
     sys::futex_wake(&head.reply);
@@ -116,7 +125,7 @@ pub extern "C" fn main() -> ! {
     engine::heap::init();
     // SAFETY: the engine's stack is mapped and nothing is on it; this never comes back.
     unsafe {
-        slot(0).head().pid.store(sys::getpid() as u32, Ordering::Relaxed);
+        slot(0);
         core::arch::asm!("mov rsp, {top}", "call {setup}", "ud2", top = in(reg) arena::ENGINE_STACK_TOP, setup = sym setup, options(noreturn))
     }
 }
@@ -166,7 +175,7 @@ extern "C" fn setup() -> ! {
     let events = unsafe { core::slice::from_raw_parts(arena::EVENT_LOG as *const u8, events_bytes as usize) };
     let log = match Log::new(events) {
         Ok(log) => log,
-        Err(error) => fail(format_args!("the event log: {error}")),
+        Err(error) => unfit(format_args!("the event log: {error}")),
     };
     let host = ReplayHost {
         // SAFETY: the control pages are mapped.
@@ -195,7 +204,7 @@ fn map_guest(mapping: &Mapping) {
         sys::mmap(mapping.start, length, mapping.prot as u32, flags, IMAGE_FD, mapping.image)
     };
     if result != mapping.start as i64 {
-        fail(format_args!("cannot map {length:#x} bytes at {:#x}: error {}", mapping.start, -result));
+        unfit(format_args!("cannot map {length:#x} bytes at {:#x}: error {}", mapping.start, -result));
     }
 }
 
@@ -205,7 +214,7 @@ fn run(plan: Mapped, host: ReplayHost) -> ! {
     engine.add_region(arena::FAR_CODE, arena::FAR_CODE_SIZE);
     for &[base, size] in plan.regions() {
         if !engine.add_region(base, size) {
-            fail(format_args!("cannot take {size:#x} bytes at {base:#x} for code"));
+            unfit(format_args!("cannot take {size:#x} bytes at {base:#x} for code"));
         }
     }
     for &pc in plan.sites() {
@@ -223,7 +232,7 @@ fn run(plan: Mapped, host: ReplayHost) -> ! {
     sys::rt_sigprocmask(raw::SIG_SETMASK, Some(&0), None);
     sys::arch_prctl(sys::ARCH_SET_FS, head.registers.fs_base);
     if !vector::load(plan.xsave()) {
-        fail(format_args!("the recorded vector registers do not fit this processor"));
+        unfit(format_args!("field xsave: expected a state that this processor can take, found another"));
     }
     engine.run()
 }

@@ -1,10 +1,9 @@
-//! Event logs that were changed by somebody who repaired all checksums and hashes: what reaches replay then.
+//! Event logs and metadata that were changed by somebody who repaired all checksums and hashes: what reaches replay then.
 //!
 //! The fuzz target `replay` and the test `forged` share this.
 
 use std::sync::LazyLock;
 
-use recording::{Events, RunningHash};
 use replayer::{Cancel, Direction, Error, Points, Timeline};
 
 use super::program::{self, Flaw};
@@ -17,28 +16,25 @@ static CHUNKS: LazyLock<Vec<Chunk>> = LazyLock::new(|| {
     raw::take_apart(&std::fs::read(path).expect("what was just written"))
 });
 
-/// Makes every event vouch for those before it again, as far as they are events.
-fn repair(log: &mut [u8]) {
-    const STATE_HASH: usize = 40;
-    let (mut running, mut at) = (RunningHash::new(), 0);
-    while let Some(event) = Events::new(&log[at..]).next().and_then(Result::ok) {
-        let (size, hash) = (event.size() as usize, running.note(event.state_hash()));
-        log[at + STATE_HASH..at + STATE_HASH + 8].copy_from_slice(&hash.to_le_bytes());
-        running.add(&log[at..at + size]);
-        at += size;
-    }
+/// Puts another payload in the place of the only chunk of this kind.
+fn edit(chunks: &mut [Chunk], kind: u16, change: impl FnOnce(&mut Vec<u8>)) {
+    change(&mut chunks.iter_mut().find(|chunk| chunk.kind == kind).expect("every recording has it").payload);
 }
 
-/// Replays the made recording with these edits, five bytes each: where in the event log, and what to combine the byte there with.
-/// Anything may come of it but a replay that breaks. Whether it was taken for good.
+/// Replays the made recording with these edits, five bytes each: where in the metadata and the event log behind it, and what to combine
+/// the byte there with. Anything may come of it but a replay that breaks. Whether it was taken for good.
 pub fn replay(edits: &[u8]) -> bool {
     let mut chunks = CHUNKS.clone();
-    let log = &mut chunks.iter_mut().find(|chunk| chunk.kind == raw::EVENTS).expect("every recording has events").payload;
-    for edit in edits.chunks_exact(5) {
-        let at = u32::from_le_bytes([edit[0], edit[1], edit[2], edit[3]]) as usize % log.len();
-        log[at] ^= edit[4];
+    let length = |kind: u16| CHUNKS.iter().find(|chunk| chunk.kind == kind).map_or(0, |chunk| chunk.payload.len());
+    let (meta, log) = (length(raw::META), length(raw::EVENTS));
+    for change in edits.chunks_exact(5) {
+        let at = u32::from_le_bytes([change[0], change[1], change[2], change[3]]) as usize % (meta + log);
+        let (kind, at) = if at < meta { (raw::META, at) } else { (raw::EVENTS, at - meta) };
+        edit(&mut chunks, kind, |payload| payload[at] ^= change[4]);
     }
-    repair(log);
+    let mut hash = 0;
+    edit(&mut chunks, raw::EVENTS, |log| hash = raw::repair_events(log));
+    edit(&mut chunks, raw::META, |meta| raw::repair_meta(meta, hash));
     let file = tempfile::NamedTempFile::new().expect("a file");
     std::fs::write(file.path(), raw::put_together(&chunks)).expect("room");
     let outcome = super::open(file.path()).and_then(|mut replay| {

@@ -27,13 +27,13 @@ pub fn open(path: &Path) -> Result<Replay, replayer::Error> {
     Replay::open(path)
 }
 
-/// As `cargo xtask build` does it.
+/// As `cargo xtask build` does it. Test programs may run at once, and each may start what another builds: so the program is built beside
+/// its place, and put there only where it differs.
 fn build_guest() -> PathBuf {
     // Cargo gives this to tests only.
     let scratch = option_env!("CARGO_TARGET_TMPDIR").expect("UNDO_REPLAY_GUEST names the replay program");
     let dir = Path::new(scratch).join("guest");
     std::fs::create_dir_all(&dir).unwrap();
-    // Test programs may run at once.
     let lock = std::fs::File::create(dir.join("lock")).unwrap();
     lock.lock().unwrap();
     let target = "x86_64-unknown-none";
@@ -44,8 +44,8 @@ fn build_guest() -> PathBuf {
         .env("CARGO_TARGET_DIR", &dir)
         .status();
     assert!(built.unwrap().success(), "replay-guest does not build");
-    let program = dir.join("replay-guest");
-    let linked = Command::new("gcc")
+    let (program, linked) = (dir.join("replay-guest"), dir.join("replay-guest.new"));
+    let status = Command::new("gcc")
         .args([
             "-static",
             "-no-pie",
@@ -57,9 +57,12 @@ fn build_guest() -> PathBuf {
             "-Wl,-z,noexecstack",
         ])
         .args(["-Wl,-Ttext-segment=0x6b0000000000", "-o"])
-        .arg(&program)
+        .arg(&linked)
         .arg(dir.join(target).join("release/libreplay_guest.a"))
         .status();
-    assert!(linked.unwrap().success(), "replay-guest cannot be linked");
+    assert!(status.unwrap().success(), "replay-guest cannot be linked");
+    if std::fs::read(&program).ok() != Some(std::fs::read(&linked).unwrap()) {
+        std::fs::rename(&linked, &program).unwrap();
+    }
     program
 }

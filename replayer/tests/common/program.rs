@@ -75,7 +75,7 @@ impl Assembler {
 #[derive(Default)]
 pub struct Log {
     pub bytes: Vec<u8>,
-    running: RunningHash,
+    pub running: RunningHash,
 }
 
 impl Log {
@@ -242,7 +242,7 @@ pub fn make(path: &Path, flaw: Flaw) -> Made {
 
     let begin = Time { bbcount: 1, pc: CODE };
     let end = Time { bbcount: bb, pc: places.exit };
-    write(path, &asm.bytes, &log.bytes, &places, end, flaw);
+    write(path, &asm.bytes, &log, &places, end, flaw);
     Made { places, begin, end }
 }
 
@@ -283,7 +283,7 @@ fn no_such_feature() -> CpuidLeaf {
     CpuidLeaf { leaf: 1, subleaf: 0, mask: [0, 0, 0, !0], value: [0, 0, 0, 1 << 10 | 1 << 26] }
 }
 
-fn write(path: &Path, code: &[u8], log: &[u8], places: &Places, end: Time, flaw: Flaw) {
+fn write(path: &Path, code: &[u8], log: &Log, places: &Places, end: Time, flaw: Flaw) {
     let mut registers = Registers { rip: CODE, rflags: 0x202, ..Registers::default() };
     registers.gpr[4] = STACK_TOP;
     let mut xsave = vec![0u8; 576];
@@ -300,6 +300,7 @@ fn write(path: &Path, code: &[u8], log: &[u8], places: &Places, end: Time, flaw:
         cpuid: if flaw == Flaw::OtherProcessor { vec![no_such_feature()] } else { Vec::new() },
         end_reason: flaw.ending().0,
         end_status: flaw.ending().1,
+        events_hash: Some(log.running.value()),
         ..Metadata::default()
     };
     let mut writer = FileWriter::new(Vec::new()).unwrap();
@@ -319,7 +320,7 @@ fn write(path: &Path, code: &[u8], log: &[u8], places: &Places, end: Time, flaw:
     let mut page = [0u8; PAGE_BYTES];
     page[..code.len()].copy_from_slice(code);
     writer.pages(CODE, &page).unwrap();
-    writer.events(log).unwrap();
+    writer.events(&log.bytes).unwrap();
     writer.site(places.shared_load).unwrap();
     let (bytes, _) = writer.finish().unwrap();
     std::fs::write(path, bytes).unwrap();
