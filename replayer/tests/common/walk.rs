@@ -1,4 +1,5 @@
-//! Random walks over a timeline: whatever way leads to a time, the state there is the same.
+//! Random walks over a timeline: whatever way leads to a time, the state there is the same. Also used on the recordings of real programs,
+//! by the crate `tests`.
 
 use std::collections::HashMap;
 
@@ -16,8 +17,25 @@ pub enum Move {
     Event(u16),
     /// To the next (or previous) time at a pc that was visited before.
     Breakpoint(Direction, u16),
-    /// Until the word at the stack pointer of a visited time changes.
-    Watch(Direction, u16),
+    /// Until the word at the stack pointer of a visited time changes, or is read, or either.
+    Watch(Direction, WatchKind, u16),
+}
+
+impl Move {
+    /// The move that a random number stands for.
+    pub fn of(random: u64) -> Self {
+        let pick = (random >> 16) as u16;
+        let direction = if random >> 8 & 1 == 0 { Direction::Forward } else { Direction::Backward };
+        let kind = [WatchKind::Write, WatchKind::Read, WatchKind::Access][(random >> 9 & 0xf) as usize % 3];
+        match (random & 0xff) % 15 {
+            0..4 => Self::Step(direction),
+            4..7 => Self::Seek(pick),
+            7..9 => Self::Return(pick),
+            9..11 => Self::Event(pick),
+            11..13 => Self::Breakpoint(direction, pick),
+            _ => Self::Watch(direction, kind, pick),
+        }
+    }
 }
 
 /// What is compared at a time.
@@ -28,21 +46,21 @@ struct State {
     memory: u64,
 }
 
-pub struct Walker {
-    pub replay: Replay,
+struct Walker {
+    replay: Replay,
     seen: HashMap<Time, State>,
     order: Vec<Time>,
     stacks: Vec<u64>,
-    pub compared: usize,
+    compared: usize,
 }
 
 impl Walker {
-    pub fn new(replay: Replay) -> Self {
+    fn new(replay: Replay) -> Self {
         Self { replay, seen: HashMap::new(), order: Vec::new(), stacks: Vec::new(), compared: 0 }
     }
 
     /// Looks at the state here; it must be what it was last time.
-    pub fn look(&mut self) {
+    fn look(&mut self) {
         let time = self.replay.now();
         assert!(time >= self.replay.begin() && time <= self.replay.end());
         let registers = self.replay.registers().unwrap();
@@ -67,7 +85,7 @@ impl Walker {
         self.order[usize::from(pick) % self.order.len()]
     }
 
-    pub fn go(&mut self, step: &Move) {
+    fn go(&mut self, step: &Move) {
         let before = self.replay.now();
         let (begin, end) = (self.replay.begin(), self.replay.end());
         match *step {
@@ -111,9 +129,9 @@ impl Walker {
                 let points = Points { breakpoints: vec![pc], ..Points::default() };
                 self.resume(direction, &points, before);
             }
-            Move::Watch(direction, pick) => {
+            Move::Watch(direction, kind, pick) => {
                 let address = self.stacks[usize::from(pick) % self.stacks.len()];
-                let watch = Watchpoint { address, length: 8, kind: WatchKind::Write };
+                let watch = Watchpoint { address, length: 8, kind };
                 self.resume(direction, &Points { watchpoints: vec![watch], ..Points::default() }, before);
             }
         }
@@ -128,7 +146,7 @@ impl Walker {
             StopReason::Breakpoint => assert!(points.breakpoints.contains(&stop.time.pc) && stop.time != before),
             StopReason::End | StopReason::Signal(_) => assert_eq!(stop.time, self.replay.end()),
             StopReason::Begin => assert_eq!(stop.time, self.replay.begin()),
-            StopReason::Watchpoint(watch) => self.check_watch(forward, watch, stop.time),
+            StopReason::Watchpoint(watch) => self.check_watch(forward, watch, points, stop.time),
             other => panic!("{other:?}"),
         }
         self.look();
@@ -141,8 +159,9 @@ impl Walker {
         }
     }
 
-    /// The instruction at the hit really changes the bytes.
-    fn check_watch(&mut self, forward: bool, watch: Watchpoint, at: Time) {
+    /// One instruction makes the hit: it lies between the times at which the search stops in either direction, and if it is to be a write
+    /// the bytes differ there.
+    fn check_watch(&mut self, forward: bool, watch: Watchpoint, points: &Points, at: Time) {
         let read = |replay: &mut Replay| {
             let mut bytes = vec![0; watch.length as usize];
             let got = replay.read_memory(watch.address, &mut bytes).unwrap_or(0);
@@ -150,9 +169,29 @@ impl Walker {
             bytes
         };
         let here = read(&mut self.replay);
-        let other = self.replay.step(if forward { Direction::Backward } else { Direction::Forward }).unwrap();
+        let (out, back) = if forward { (Direction::Forward, Direction::Backward) } else { (Direction::Backward, Direction::Forward) };
+        let other = self.replay.step(back).unwrap();
         assert_eq!(other.reason, StopReason::Arrived);
-        assert_ne!(read(&mut self.replay), here, "nothing changed at the watchpoint's hit {at}");
+        if watch.kind == WatchKind::Write {
+            assert_ne!(read(&mut self.replay), here, "nothing changed at the watchpoint's hit {at}");
+        }
+        let again = self.replay.resume(out, points, &Cancel::default()).unwrap();
+        assert_eq!((again.time, again.reason), (at, StopReason::Watchpoint(watch)), "from {}", other.time);
+        let there = self.replay.resume(back, points, &Cancel::default()).unwrap();
+        assert_eq!((there.time, there.reason), (other.time, StopReason::Watchpoint(watch)), "from {at}");
         self.replay.seek(at.bbcount, Some(at.pc)).unwrap();
     }
+}
+
+/// Walks over a recording; whatever differs on the way panics.
+pub fn walk(replay: Replay, moves: &[Move]) {
+    let mut walker = Walker::new(replay);
+    walker.look();
+    for step in moves {
+        walker.go(step);
+    }
+    let begin = walker.replay.begin();
+    walker.replay.seek(begin.bbcount, Some(begin.pc)).unwrap();
+    walker.look();
+    assert!(walker.compared > 0);
 }
