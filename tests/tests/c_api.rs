@@ -113,7 +113,9 @@ fn histories() {
     let program = Program::new("histories");
     program.leaves(&names);
     assert_eq!(program.open("first.undo").meta().end_reason, EndReason::StoppedByApi);
-    assert_eq!(fs::read(program.file("first.undo")).unwrap().len(), fs::read(program.file("third.undo")).unwrap().len());
+    // The same history twice; only when they were saved differs.
+    let (first, third) = (program.open("first.undo"), program.open("third.undo"));
+    assert!(first.events().unwrap() == third.events().unwrap() && first.pages_len() == third.pages_len());
 }
 
 #[test]
