@@ -1,53 +1,30 @@
 //! Blame: the accesses, by any process, that led to the value a recording knows at a time.
-use crate::correlator::View;
+use crate::correlator::{Correlator, View};
 use crate::error::Error;
 use crate::merge::{Backward, Range, Stream, not_after, streams};
+use crate::query::{Moment, Query};
 use crate::record::{Record, RecordOrder, order};
 use crate::values::{RowsAre, arrange};
 use recording::Time;
 use shmem_log::{ObjectIndex, RecordingIndex};
 
-/// When a question is asked, in the recording that it is asked of.
+/// Which rows of a blame are wanted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Moment {
-    /// Just before the instruction at `pc` executes: its own access, or that of its system call, has not happened yet.
-    At(Time),
-    /// After all that was recorded.
-    End,
-}
-
-/// Which memory is asked about.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Target {
-    /// An address in the recording's own address space.
-    Address(u64),
-    Object {
-        object: ObjectIndex,
-        offset: u64,
-    },
-}
-
-/// Who is to blame for some bytes?
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct BlameQuery {
-    /// Whose view of the memory counts.
-    pub recording: RecordingIndex,
-    pub time: Moment,
-    pub target: Target,
-    /// Bytes, at least 1.
-    pub length: u64,
+pub struct BlameOptions {
     /// Only writes of which a byte is still there.
     pub writers_only: bool,
     /// Rows, at least 1: of a longer history the youngest are given, and [`Blame::cut`] says so.
     pub limit: usize,
 }
 
-impl BlameQuery {
+impl BlameOptions {
     /// How many rows suit people.
     pub const DEFAULT_LIMIT: usize = 40;
+}
 
-    pub fn new(recording: RecordingIndex, time: Moment, target: Target, length: u64) -> BlameQuery {
-        BlameQuery { recording, time, target, length, writers_only: false, limit: BlameQuery::DEFAULT_LIMIT }
+impl Default for BlameOptions {
+    fn default() -> Self {
+        BlameOptions { writers_only: false, limit: BlameOptions::DEFAULT_LIMIT }
     }
 }
 
@@ -97,36 +74,107 @@ pub struct Blame {
     pub lost: u64,
 }
 
-/// Rows, oldest first, each with whether its order remains open; and whether there are more.
-type Found = (Vec<(Record, bool)>, Option<Cut>);
+/// An access, and whether its order to another one, with which it conflicts, remains open.
+type OpenRow = (Record, bool);
+
+impl Backward<'_, '_> {
+    /// Reads on until `youngest_first` holds as many as are wanted or there are no more, and puts them into order, oldest first.
+    fn arranged(
+        &mut self,
+        youngest_first: &mut Vec<Record>,
+        wanted: usize,
+        range: Range,
+        rows_are: RowsAre,
+    ) -> Result<(Vec<OpenRow>, Option<Cut>), Error> {
+        while youngest_first.len() < wanted
+            && let Some(record) = self.next()?
+        {
+            youngest_first.push(record);
+        }
+        let heads = self.heads();
+        let all: Vec<&Record> = heads.iter().chain(youngest_first.iter().rev()).collect();
+        let order = arrange(&all, heads.len(), range, rows_are);
+        let cut = (!heads.is_empty()).then(|| Cut { older_at_most: self.remaining() });
+        Ok((order.into_iter().map(|(row, open)| (all[row].clone(), open)).collect(), cut))
+    }
+}
+
+impl Correlator {
+    /// The accesses that led to the value that a recording sees: see `docs/correlation.md`.
+    pub fn blame(&self, query: &Query, options: &BlameOptions) -> Result<Blame, Error> {
+        self.ask(|view| {
+            let Some(range) = view.range(query)? else { return Ok(view.empty(Reason::NotShared)) };
+            let mut all = streams(view.index, range, false);
+            let Some(last) = view.own_last(&mut all, query)? else { return Ok(view.empty(view.why_never(&all, query.recording)?)) };
+            let (rows, cut) = if options.writers_only {
+                (view.remaining_writers(range, query, &last)?, None)
+            } else {
+                view.up_to(range, all, last, options.limit)?
+            };
+            let address = |record: &Record| view.address_in(query.recording, query.time, record.object, record.offset);
+            view.answer(Some(query.recording), address, rows, cut, options.limit, Reason::NoWriter)
+        })
+    }
+
+    /// Everything that anybody did to some memory, to the end of the log: the `limit` youngest accesses, oldest first.
+    ///
+    /// Each row's address is that in the recording that made the access.
+    pub fn history(&self, object: ObjectIndex, offset: u64, length: u64, limit: usize) -> Result<Blame, Error> {
+        self.ask(|view| {
+            if view.source.reader.object(object).is_none() || length == 0 {
+                return Ok(view.empty(Reason::NotShared));
+            }
+            let range = Range { object, offset, len: length };
+            let mut backward = Backward::new(view.source, streams(view.index, range, false), &|_| true)?;
+            let mut youngest_first = Vec::new();
+            let (rows, cut) = backward.arranged(&mut youngest_first, limit.max(1), range, RowsAre::AllToTheEnd)?;
+            let address = |record: &Record| view.address_in(record.recording, Moment::End, record.object, record.offset);
+            let lost = view.source.lost();
+            let why_empty = if lost > 0 { Reason::Overwritten { lost } } else { Reason::NeverAccessed };
+            view.answer(None, address, rows, cut, limit, why_empty)
+        })
+    }
+}
 
 impl View<'_> {
-    /// See [`crate::Correlator::blame`].
-    pub(crate) fn blame(&self, query: &BlameQuery) -> Result<Blame, Error> {
-        let lost = self.source.lost();
-        let empty = |reason| Blame { why_empty: Some(reason), lost, ..Blame::default() };
-        let Some(range) = self.range(query.recording, query.time, query.target, query.length)? else {
-            return Ok(empty(Reason::NotShared));
-        };
-        let mut all = streams(self.index, range, false);
-        let Some(last) = self.own_last(&mut all, query.recording, query.time)? else {
-            return Ok(empty(self.why_never(&all, query.recording)?));
-        };
-        let found =
-            if query.writers_only { self.remaining_writers(range, query.time, &last)? } else { self.up_to(range, all, last, query.limit)? };
-        let (rows, mut cut) = found;
-        let from = rows.len().saturating_sub(query.limit.max(1));
+    fn empty(&self, reason: Reason) -> Blame {
+        Blame { why_empty: Some(reason), lost: self.source.lost(), ..Blame::default() }
+    }
+
+    /// The youngest `limit` of these rows, as they are given to whoever asked.
+    fn answer(
+        &self,
+        asker: Option<RecordingIndex>,
+        address: impl Fn(&Record) -> Option<u64>,
+        mut rows: Vec<OpenRow>,
+        mut cut: Option<Cut>,
+        limit: usize,
+        if_empty: Reason,
+    ) -> Result<Blame, Error> {
+        let from = rows.len().saturating_sub(limit.max(1));
         if from > 0 {
             cut = Some(Cut { older_at_most: from as u64 + cut.map_or(0, |cut| cut.older_at_most) });
         }
-        let rows: Vec<Row> = rows.into_iter().skip(from).map(|(record, open)| self.row(query, record, open)).collect();
+        let row = |(record, concurrent): OpenRow| Row {
+            address: address(&record),
+            own: asker.is_none_or(|asker| record.recording == asker),
+            pid: self.source.reader.recording(record.recording).map_or(0, |recording| recording.pid),
+            concurrent,
+            record,
+        };
+        let rows: Vec<Row> = rows.drain(from..).map(row).collect();
         self.confirm(rows.iter().map(|row| &row.record))?;
-        let why_empty = rows.is_empty().then_some(Reason::NoWriter);
-        Ok(Blame { rows, cut, why_empty, lost })
+        Ok(Blame { why_empty: rows.is_empty().then_some(if_empty), rows, cut, lost: self.source.lost() })
     }
 
     /// At least the `limit` youngest accesses up to `last`, if there are so many.
-    fn up_to<'a>(&'a self, range: Range, mut all: Vec<Stream<'a>>, last: Record, limit: usize) -> Result<Found, Error> {
+    fn up_to<'a>(
+        &'a self,
+        range: Range,
+        mut all: Vec<Stream<'a>>,
+        last: Record,
+        limit: usize,
+    ) -> Result<(Vec<OpenRow>, Option<Cut>), Error> {
         let position = last.position;
         let bound = last.clone();
         let accept = move |record: &Record| record.position != position && not_after(record, &bound);
@@ -136,63 +184,13 @@ impl View<'_> {
         // Values may show of some that they came later than `last`; then ask for a few more.
         let (mut wanted, mut more) = (limit.max(1), 8usize);
         loop {
-            while youngest_first.len() < wanted {
-                match backward.next()? {
-                    Some(record) => youngest_first.push(record),
-                    None => break,
-                }
+            let (rows, cut) = backward.arranged(&mut youngest_first, wanted, range, RowsAre::AllToTheLast)?;
+            if rows.len() >= limit || cut.is_none() {
+                return Ok((rows, cut));
             }
-            let heads = backward.heads();
-            let all: Vec<&Record> = heads.iter().chain(youngest_first.iter().rev()).collect();
-            let order = arrange(&all, heads.len(), range, RowsAre::AllToTheLast);
-            if order.len() < limit && !heads.is_empty() {
-                wanted = wanted.saturating_add(more);
-                more = more.saturating_mul(2);
-                continue;
-            }
-            let cut = (!heads.is_empty()).then(|| Cut { older_at_most: backward.remaining() });
-            return Ok((order.into_iter().map(|(row, open)| (all[row].clone(), open)).collect(), cut));
+            wanted = wanted.saturating_add(more);
+            more = more.saturating_mul(2);
         }
-    }
-
-    pub(crate) fn row(&self, query: &BlameQuery, record: Record, concurrent: bool) -> Row {
-        Row {
-            address: self.address_in(query.recording, query.time, record.object, record.offset),
-            own: record.recording == query.recording,
-            pid: self.source.reader.recording(record.recording).map_or(0, |recording| recording.pid),
-            concurrent,
-            record,
-        }
-    }
-
-    /// A recording's last access to the range before a moment. Leaves its streams there.
-    pub(crate) fn own_last(&self, streams: &mut [Stream<'_>], recording: RecordingIndex, time: Moment) -> Result<Option<Record>, Error> {
-        let mut last: Option<Record> = None;
-        for stream in streams.iter_mut().filter(|stream| stream.recording == recording) {
-            match time {
-                Moment::At(time) => stream.seek_time(self.source, time)?,
-                Moment::End => stream.seek_end(),
-            }
-            stream.advance(self.source, &|_| true)?;
-            let found = stream.current.take();
-            stream.step_back_over(found.is_some());
-            if found.as_ref().map(|found| found.position) > last.as_ref().map(|last| last.position) {
-                last = found;
-            }
-        }
-        Ok(last)
-    }
-
-    /// Puts the streams where accesses begin that may have led up to `last`, which [`View::own_last`] has just found in them.
-    pub(crate) fn seek_up_to(&self, streams: &mut [Stream<'_>], last: &Record) -> Result<(), Error> {
-        for stream in streams {
-            match last.interval(stream.line) {
-                _ if stream.recording == last.recording => {}
-                Some(interval) => stream.seek_clock(self.source, interval.end)?,
-                None => stream.seek_end(),
-            }
-        }
-        Ok(())
     }
 
     fn why_never(&self, streams: &[Stream<'_>], recording: RecordingIndex) -> Result<Reason, Error> {
@@ -214,10 +212,10 @@ impl View<'_> {
     }
 
     /// The writes up to `last` of which a byte may still be there, oldest first.
-    fn remaining_writers(&self, range: Range, time: Moment, last: &Record) -> Result<Found, Error> {
+    fn remaining_writers(&self, range: Range, query: &Query, last: &Record) -> Result<Vec<OpenRow>, Error> {
         let accept = |record: &Record| not_after(record, last);
         let mut all = streams(self.index, range, true);
-        self.own_last(&mut all, last.recording, time)?;
+        self.own_last(&mut all, query)?;
         self.seek_up_to(&mut all, last)?;
         let mut backward = Backward::new(self.source, all, &accept)?;
         // Only a write that is known to have come before the last access hides older ones. A byte is settled once such a write is
@@ -244,6 +242,6 @@ impl View<'_> {
         let all: Vec<&Record> = rows.iter().rev().chain([last]).collect();
         let order = arrange(&all, 0, range, RowsAre::WritesForTheLast);
         let writers = order.into_iter().filter(|(row, _)| all[*row].kind.writes());
-        Ok((writers.map(|(row, open)| (all[row].clone(), open)).collect(), None))
+        Ok(writers.map(|(row, open)| (all[row].clone(), open)).collect())
     }
 }

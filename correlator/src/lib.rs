@@ -5,7 +5,7 @@
 //!                                │
 //!        Correlator::open ◄──────┘
 //!            │  Source (the log's bytes) · Index (per object, cache line and recording, where its accesses are)
-//!            └► blame · access_before / after · value_at · readers_of · unrecorded_writers · concurrent_pairs · shared_status
+//!            └► blame · access_before / after · value_at · readers_of · unrecorded_writers · races · hot_lines · shared_status
 //! ```
 //!
 //! Where to read on: `docs/correlation.md` defines each query; how two accesses are ordered is in `docs/log-ordering.md`.
@@ -18,6 +18,7 @@ mod error;
 mod index;
 mod merge;
 mod queries;
+mod query;
 mod record;
 mod scan;
 mod source;
@@ -25,11 +26,11 @@ mod status;
 mod symbols;
 mod values;
 
-pub use blame::{Blame, BlameQuery, Cut, Moment, Reason, Row, Target};
+pub use blame::{Blame, BlameOptions, Cut, Reason, Row};
 pub use correlator::{Correlator, Options, Progress, Skipped};
 pub use discovery::{Discovery, FoundRecording, Warning};
 pub use error::Error;
-pub use queries::Filter;
+pub use query::{Filter, Moment, Query, Target};
 pub use record::{LineSpan, Record, RecordOrder, order};
 pub use recording::Time;
 pub use scan::{HotLine, Race, Share, Unrecorded};

@@ -13,6 +13,7 @@
 //! I2. Where the order is not known, the clock of a common line decides, then the rough time. Such neighbours are reported as concurrent.
 use crate::error::Error;
 use crate::index::{Index, ListRef, line_key, wanted, words};
+use crate::query::Moment;
 use crate::record::{Record, RecordOrder, order};
 use crate::source::Source;
 use recording::Time;
@@ -100,8 +101,7 @@ impl<'a> Stream<'a> {
         self.entry += usize::from(found);
     }
 
-    /// Behind the last entry before a time of its recording.
-    pub fn seek_time(&mut self, source: &Source, time: Time) -> Result<(), Error> {
+    fn seek_time(&mut self, source: &Source, time: Time) -> Result<(), Error> {
         self.seek(|list| {
             list.partition(source, 0..list.len, |block, record| {
                 if block.bb_first > time.bbcount {
@@ -113,6 +113,15 @@ impl<'a> Stream<'a> {
                 Ok(record()?.is_none_or(|record| record.time < time))
             })
         })
+    }
+
+    /// Behind the last entry before a moment of its recording.
+    pub fn seek_moment(&mut self, source: &Source, moment: Moment) -> Result<(), Error> {
+        match moment {
+            Moment::At(time) => self.seek_time(source, time)?,
+            Moment::End => self.seek_end(),
+        }
+        Ok(())
     }
 
     /// Behind the last entry whose interval does not start behind `clock`.
@@ -160,13 +169,8 @@ impl<'a> Stream<'a> {
         Ok(())
     }
 
-    /// The first access to the range that is not before the place where the stream stands, which stays there.
-    pub fn following(&self, source: &Source) -> Result<Option<Record>, Error> {
-        self.following_where(source, &|_| true)
-    }
-
-    /// The first such that is accepted.
-    pub fn following_where(&self, source: &Source, accept: &dyn Fn(&Record) -> bool) -> Result<Option<Record>, Error> {
+    /// The first access to the range that is accepted and not before the place where the stream stands, which stays there.
+    pub fn following(&self, source: &Source, accept: &dyn Fn(&Record) -> bool) -> Result<Option<Record>, Error> {
         Ok(self.following_entry(source, accept)?.map(|(_, _, record)| record))
     }
 
@@ -202,7 +206,7 @@ impl<'a> Stream<'a> {
     /// The very first access to the range, wherever the stream stands.
     pub fn first(&self, source: &Source) -> Result<Option<Record>, Error> {
         let start = Stream { lists: self.lists.clone(), list: 1, entry: 0, current: None, ..*self };
-        start.following(source)
+        start.following(source, &|_| true)
     }
 
     /// How many entries are still to come, at most.

@@ -2,7 +2,7 @@
 //!
 //! Lines are independent of each other, so they are looked at in parallel; of a line, accesses are read youngest first, and only as many
 //! are held at once as may overlap in time.
-use crate::correlator::View;
+use crate::correlator::{Correlator, View};
 use crate::error::Error;
 use crate::index::Segment;
 use crate::merge::{Backward, Range, streams};
@@ -74,6 +74,128 @@ pub struct Unrecorded {
     pub certain: bool,
 }
 
+impl Correlator {
+    /// The most contended lines: used by several recordings and written by one, most accesses by others than the busiest first.
+    pub fn hot_lines(&self, limit: usize) -> Result<Vec<HotLine>, Error> {
+        self.ask(|view| {
+            let mut all: Vec<HotLine> = view.each_line(is_shared, |range, shares| {
+                let accesses = shares.iter().map(|share| share.accesses).sum();
+                Ok(vec![HotLine { object: range.object, offset: range.offset, accesses, shares, alternations: 0, looked_at: 0 }])
+            })?;
+            let others = |line: &HotLine| line.accesses - line.shares.iter().map(|share| share.accesses).max().unwrap_or(0);
+            all.sort_by_key(|line| (std::cmp::Reverse((others(line), line.accesses)), line.object, line.offset));
+            all.truncate(limit);
+            all.par_iter_mut().try_for_each(|line| view.look_into(line))?;
+            Ok(all)
+        })
+    }
+
+    /// Pairs of accesses by different recordings to common bytes, at least one a write, whose order no clock tells: they overlapped in
+    /// time, so nothing in the program kept them apart. At most `limit`, in the order of objects and offsets.
+    pub fn races(&self, limit: usize) -> Result<Vec<Race>, Error> {
+        self.ask(|view| {
+            let mut all = view.each_line(is_shared, |range, _| {
+                let mut races = Vec::new();
+                let mut backward = Backward::new(view.source, streams(view.index, range, false), &|_| true)?;
+                // The younger ones that what is still to come may overlap.
+                let mut open: VecDeque<Record> = VecDeque::new();
+                while let Some(record) = backward.next()? {
+                    let line = range.offset / LINE_BYTES;
+                    if let Some(end) = record.interval(line).map(|interval| interval.end).max(backward.latest_end(line)) {
+                        open.retain(|younger| younger.interval(line).is_some_and(|interval| interval.start <= end));
+                    }
+                    for younger in &open {
+                        // Of accesses with several lines in common, count the pair once: on the first.
+                        let is_first = common_lines(&record, younger).next() == Some(line);
+                        let conflict = record.kind.writes() || younger.kind.writes();
+                        let overlaps = record.overlaps(younger.object, younger.offset, younger.len.into());
+                        if is_first && conflict && overlaps && order(&record, younger) == RecordOrder::Concurrent {
+                            races.push(Race { first: record.clone(), second: younger.clone() });
+                        }
+                    }
+                    if races.len() >= limit {
+                        break;
+                    }
+                    open.push_front(record);
+                    open.truncate(WINDOW);
+                }
+                races.reverse();
+                Ok(races)
+            })?;
+            all.truncate(limit);
+            Ok(all)
+        })
+    }
+
+    /// Reads that saw what no logged access left there, with the interval in which somebody who was not recorded must have written.
+    /// At most `limit`.
+    ///
+    /// A byte is explained if one of the accesses that may have been the last to it before the read wrote that value or saw it. The first
+    /// access to a byte explains itself: nobody knows what was there before.
+    pub fn unrecorded_writers(&self, limit: usize) -> Result<Vec<Unrecorded>, Error> {
+        self.ask(|view| {
+            let counts = view.source.reader.total_counts();
+            let skipped = view.index.skipped();
+            let certain = counts.lost == 0 && counts.dropped == 0 && counts.unfinished == 0 && skipped == Default::default();
+            let mut all = view.each_line(
+                |shares| !shares.is_empty(),
+                |range, _| {
+                    let mut found = Vec::new();
+                    let mut backward = Backward::new(view.source, streams(view.index, range, false), &|_| true)?;
+                    // Reads that wait for what explains them: which of their bytes in the line are still to be explained, and the youngest
+                    // access known to be before them.
+                    let mut waiting: VecDeque<Waiting> = VecDeque::new();
+                    // The younger ones that what is still to come may overlap.
+                    let line = range.offset / LINE_BYTES;
+                    let mut younger: VecDeque<Record> = VecDeque::new();
+                    while let Some(record) = backward.next()? {
+                        if let Some(end) = record.interval(line).map(|interval| interval.end).max(backward.latest_end(line)) {
+                            younger.retain(|younger| younger.interval(line).is_some_and(|interval| interval.start <= end));
+                        }
+                        let (mut kept, mut done) = (VecDeque::new(), Vec::new());
+                        for mut read in waiting.drain(..) {
+                            read.meet(&record, range.offset);
+                            if read.open == 0 {
+                                continue;
+                            }
+                            if backward.next_ones().all(|next| read.hidden_from(next) & read.open == read.open) {
+                                done.push(read);
+                            } else {
+                                kept.push_back(read);
+                            }
+                        }
+                        waiting = kept;
+                        found.extend(done.into_iter().flat_map(|read| read.report(range.offset, certain)));
+                        if found.len() >= limit {
+                            break;
+                        }
+                        if record.kind.reads() {
+                            let open = byte_mask(&record, range.offset);
+                            let mut read = Waiting { read: record.clone(), open, unexplained: 0, after: None, settled: Vec::new() };
+                            for other in younger.iter().filter(|other| order(other, &record) != RecordOrder::After) {
+                                read.meet(other, range.offset);
+                            }
+                            if read.open != 0 {
+                                waiting.push_back(read);
+                            }
+                        }
+                        younger.push_front(record);
+                        younger.truncate(WINDOW);
+                        while waiting.len() > WINDOW {
+                            waiting.pop_front();
+                        }
+                    }
+                    found.extend(waiting.into_iter().flat_map(|read| read.report(range.offset, certain)));
+                    found.reverse();
+                    Ok(found)
+                },
+            )?;
+            all.truncate(limit);
+            Ok(all)
+        })
+    }
+}
+
 impl View<'_> {
     /// All lines, each once.
     fn lines(&self) -> Vec<(ObjectIndex, u64)> {
@@ -115,19 +237,6 @@ impl View<'_> {
         shares
     }
 
-    /// See [`crate::Correlator::hot_lines`].
-    pub(crate) fn hot_lines(&self, limit: usize) -> Result<Vec<HotLine>, Error> {
-        let mut all: Vec<HotLine> = self.each_line(is_shared, |range, shares| {
-            let accesses = shares.iter().map(|share| share.accesses).sum();
-            Ok(vec![HotLine { object: range.object, offset: range.offset, accesses, shares, alternations: 0, looked_at: 0 }])
-        })?;
-        let others = |line: &HotLine| line.accesses - line.shares.iter().map(|share| share.accesses).max().unwrap_or(0);
-        all.sort_by_key(|line| (std::cmp::Reverse((others(line), line.accesses)), line.object, line.offset));
-        all.truncate(limit);
-        all.par_iter_mut().try_for_each(|line| self.look_into(line))?;
-        Ok(all)
-    }
-
     fn look_into(&self, line: &mut HotLine) -> Result<(), Error> {
         let range = Range { object: line.object, offset: line.offset, len: LINE_BYTES };
         let mut backward = Backward::new(self.source, streams(self.index, range, false), &|_| true)?;
@@ -145,102 +254,6 @@ impl View<'_> {
             younger = Some(record);
         }
         Ok(())
-    }
-
-    /// See [`crate::Correlator::races`].
-    pub(crate) fn races(&self, limit: usize) -> Result<Vec<Race>, Error> {
-        let mut all = self.each_line(is_shared, |range, _| {
-            let mut races = Vec::new();
-            let mut backward = Backward::new(self.source, streams(self.index, range, false), &|_| true)?;
-            // The younger ones that what is still to come may overlap.
-            let mut open: VecDeque<Record> = VecDeque::new();
-            while let Some(record) = backward.next()? {
-                let line = range.offset / LINE_BYTES;
-                if let Some(end) = record.interval(line).map(|interval| interval.end).max(backward.latest_end(line)) {
-                    open.retain(|younger| younger.interval(line).is_some_and(|interval| interval.start <= end));
-                }
-                for younger in &open {
-                    // Of accesses with several lines in common, count the pair once: on the first.
-                    let is_first = common_lines(&record, younger).next() == Some(line);
-                    let conflict = record.kind.writes() || younger.kind.writes();
-                    let overlaps = record.overlaps(younger.object, younger.offset, younger.len.into());
-                    if is_first && conflict && overlaps && order(&record, younger) == RecordOrder::Concurrent {
-                        races.push(Race { first: record.clone(), second: younger.clone() });
-                    }
-                }
-                if races.len() >= limit {
-                    break;
-                }
-                open.push_front(record);
-                open.truncate(WINDOW);
-            }
-            races.reverse();
-            Ok(races)
-        })?;
-        all.truncate(limit);
-        Ok(all)
-    }
-
-    /// See [`crate::Correlator::unrecorded_writers`].
-    pub(crate) fn unrecorded_writers(&self, limit: usize) -> Result<Vec<Unrecorded>, Error> {
-        let counts = self.source.reader.total_counts();
-        let skipped = self.index.skipped();
-        let certain = counts.lost == 0 && counts.dropped == 0 && counts.unfinished == 0 && skipped == Default::default();
-        let mut all = self.each_line(
-            |shares| !shares.is_empty(),
-            |range, _| {
-                let mut found = Vec::new();
-                let mut backward = Backward::new(self.source, streams(self.index, range, false), &|_| true)?;
-                // Reads that wait for what explains them: which of their bytes in the line are still to be explained, and the youngest
-                // access known to be before them.
-                let mut waiting: VecDeque<Waiting> = VecDeque::new();
-                // The younger ones that what is still to come may overlap.
-                let line = range.offset / LINE_BYTES;
-                let mut younger: VecDeque<Record> = VecDeque::new();
-                while let Some(record) = backward.next()? {
-                    if let Some(end) = record.interval(line).map(|interval| interval.end).max(backward.latest_end(line)) {
-                        younger.retain(|younger| younger.interval(line).is_some_and(|interval| interval.start <= end));
-                    }
-                    let (mut kept, mut done) = (VecDeque::new(), Vec::new());
-                    for mut read in waiting.drain(..) {
-                        read.meet(&record, range.offset);
-                        if read.open == 0 {
-                            continue;
-                        }
-                        if backward.next_ones().all(|next| read.hidden_from(next) & read.open == read.open) {
-                            done.push(read);
-                        } else {
-                            kept.push_back(read);
-                        }
-                    }
-                    waiting = kept;
-                    found.extend(done.into_iter().flat_map(|read| read.report(range.offset, certain)));
-                    if found.len() >= limit {
-                        break;
-                    }
-                    if record.kind.reads() {
-                        let open = byte_mask(&record, range.offset);
-                        let mut read = Waiting { read: record.clone(), open, unexplained: 0, after: None, settled: Vec::new() };
-                        for other in younger.iter().filter(|other| order(other, &record) != RecordOrder::After) {
-                            read.meet(other, range.offset);
-                        }
-                        if read.open != 0 {
-                            waiting.push_back(read);
-                        }
-                    }
-                    younger.push_front(record);
-                    younger.truncate(WINDOW);
-                    while waiting.len() > WINDOW {
-                        waiting.pop_front();
-                    }
-                }
-                found.extend(waiting.into_iter().flat_map(|read| read.report(range.offset, certain)));
-                found.reverse();
-                Ok(found)
-            },
-        )?;
-        all.truncate(limit);
-        Ok(all)
     }
 }
 

@@ -39,8 +39,8 @@ fn check(history: &History, records: &[Record], correlator: &Correlator, questio
     let time = own.get(question.at).map(|time| Time { bbcount: time.bbcount, pc: time.pc + u64::from(question.after) });
     let moment = time.map_or(Moment::End, Moment::At);
     let address = Target::Address(address(question.recording, question.object) + question.offset);
-    let query = BlameQuery::new(recording, moment, address, question.len).limit(usize::MAX);
-    let blame = correlator.blame(&query).unwrap();
+    let query = Query::new(recording, moment, address, question.len);
+    let blame = correlator.blame(&query, &limited(usize::MAX)).unwrap();
     let naive = naive_blame(records, recording, time, object, question.offset, question.len);
 
     assert_eq!(blame.why_empty.is_some(), blame.rows.is_empty());
@@ -78,12 +78,12 @@ fn check(history: &History, records: &[Record], correlator: &Correlator, questio
     }
     assert_eq!(last.map(|last| last.recording), naive.first().map(|_| recording), "the own last access is the last row");
 
-    let limited = correlator.blame(&query.limit(3)).unwrap();
+    let limited = correlator.blame(&query, &limited(3)).unwrap();
     assert_eq!(limited.rows.len(), blame.rows.len().min(3));
     assert_eq!(limited.cut.is_some(), blame.rows.len() > 3, "{question:?}");
 
     // Writers: of each byte, the write that really was the last before the last access must be among them.
-    let writers = correlator.blame(&query.writers()).unwrap();
+    let writers = correlator.blame(&query, &WRITERS).unwrap();
     for row in &writers.rows {
         assert!(row.record.kind.writes() && expected.contains(&row.record.position));
     }

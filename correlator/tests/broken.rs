@@ -22,14 +22,14 @@ fn ask(history: &History) -> Result<(), Error> {
     for (number, recording) in history.recordings.iter().enumerate() {
         for offset in [0, 8, 60, 200] {
             let target = Target::Address(address(number, 0) + offset);
-            let query = BlameQuery::new(*recording, Moment::End, target, 16);
+            let query = Query::new(*recording, Moment::End, target, 16);
             // Errors are fine here too: they name the file and the field.
-            let answers = [correlator.blame(&query), correlator.blame(&query.writers()), correlator.blame(&query.limit(usize::MAX))];
+            let answers = [limited(40), WRITERS, limited(usize::MAX)].map(|options| correlator.blame(&query, &options));
             for answer in answers.into_iter().flatten() {
                 assert_eq!(answer.rows.is_empty(), answer.why_empty.is_some());
             }
-            let _ = correlator.value_at(*recording, Moment::End, target, 16);
-            let _ = correlator.shared_status(*recording, Moment::End, target, 16);
+            let _ = correlator.value_at(&query);
+            let _ = correlator.shared_status(&query);
         }
     }
     let _ = (correlator.hot_lines(5), correlator.races(5), correlator.unrecorded_writers(5));

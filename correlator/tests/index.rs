@@ -129,7 +129,7 @@ fn values_are_those_that_the_recording_knew() {
             }
         }
         let target = Target::Address(address(number, 1));
-        assert_eq!(correlator.value_at(*recording, Moment::End, target, OBJECT_BYTES).unwrap(), known);
+        assert_eq!(correlator.value_at(&Query::new(*recording, Moment::End, target, OBJECT_BYTES)).unwrap(), known);
     }
 }
 
@@ -159,8 +159,8 @@ fn times_are_found_among_many_blocks() {
     for about in records.iter().step_by(31) {
         for len in [4, 64] {
             let target = Target::Object { object, offset: 0 };
-            let query = BlameQuery::new(about.recording, Moment::At(about.time), target, len).limit(1);
-            let found = correlator.blame(&query).unwrap().rows.pop().map(|row| row.record.position);
+            let query = Query::new(about.recording, Moment::At(about.time), target, len);
+            let found = correlator.blame(&query, &limited(1)).unwrap().rows.pop().map(|row| row.record.position);
             let before =
                 |record: &&Record| record.recording == about.recording && record.overlaps(object, 0, len) && record.time < about.time;
             assert_eq!(found, records.iter().filter(before).map(|record| record.position).max(), "{query:?}");

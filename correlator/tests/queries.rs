@@ -22,7 +22,7 @@ fn stale_is_what_another_wrote_since() {
     let mut history = History::new(2, 256 << 10);
     let one = history.recordings[0];
     history.run(&[whole(0, 64, 4, Kind::Write, 1)]);
-    let status = |history: &History, time| history.open().shared_status(one, time, target(0), WORD).unwrap();
+    let status = |history: &History, time| history.open().shared_status(&Query::new(one, time, target(0), WORD)).unwrap();
     assert_eq!(status(&history, Moment::End), SharedStatus::NeverAccessed);
     history.run(&[whole(0, 0, 4, Kind::Read, 0)]);
     assert!(matches!(status(&history, Moment::End), SharedStatus::Current { .. }));
@@ -36,7 +36,7 @@ fn stale_is_what_another_wrote_since() {
     // Between its two reads it may have been written already.
     let reads: Vec<Time> = all(history.open().reader()).iter().filter(|r| r.recording == one && r.offset == 0).map(|r| r.time).collect();
     assert!(matches!(status(&history, Moment::At(reads[1])), SharedStatus::Stale { .. }));
-    let not_shared = history.open().shared_status(one, Moment::End, Target::Address(0x1234), WORD).unwrap();
+    let not_shared = history.open().shared_status(&Query::new(one, Moment::End, Target::Address(0x1234), WORD)).unwrap();
     assert_eq!(not_shared, SharedStatus::NotShared);
 }
 
@@ -78,7 +78,7 @@ fn values_decide_between_overlapping_accesses() {
     let steps = [part(0, Kind::Write, 2), part(1, Kind::Read, 0), part(1, Kind::Read, 0), part(0, Kind::Write, 2)];
     history.run(&steps);
     let correlator = history.open();
-    let blame = correlator.blame(&BlameQuery::new(history.recordings[1], Moment::End, target(1), WORD)).unwrap();
+    let blame = correlator.blame(&Query::new(history.recordings[1], Moment::End, target(1), WORD), &limited(40)).unwrap();
     let rows: Vec<_> = blame.rows.iter().map(|row| (row.record.kind, row.record.value()[0], row.concurrent)).collect();
     assert_eq!(rows, [(Kind::Write, 1, false), (Kind::Read, 1, false)], "what came later did not lead here");
     assert_eq!(correlator.races(10).unwrap().len(), 1, "it was a race all the same");
@@ -94,15 +94,16 @@ fn before_and_after_know_kinds_and_owners() {
     let writes = Filter { writes: true, ..Filter::default() };
     let own = Filter { by: Some(two), ..Filter::default() };
     let value = |found: Option<Record>| found.map(|found| found.value()[0]);
+    let at = |time| Query::new(two, time, target(1), WORD);
     let end = Moment::End;
-    assert_eq!(value(correlator.access_before(two, end, target(1), WORD, writes).unwrap()), Some(2));
-    assert_eq!(value(correlator.access_after(two, end, target(1), WORD, writes).unwrap()), Some(3));
-    let last = correlator.access_before(two, end, target(1), WORD, own).unwrap().unwrap();
+    assert_eq!(value(correlator.access_before(&at(end), writes).unwrap()), Some(2));
+    assert_eq!(value(correlator.access_after(&at(end), writes).unwrap()), Some(3));
+    let last = correlator.access_before(&at(end), own).unwrap().unwrap();
     assert_eq!(last.value(), [2; 4]);
     let before = Moment::At(last.time);
-    assert_eq!(value(correlator.access_before(two, before, target(1), WORD, own).unwrap()), Some(1));
-    assert_eq!(value(correlator.access_after(two, before, target(1), WORD, own).unwrap()), Some(2));
-    let reason = |time| correlator.blame(&BlameQuery::new(two, time, target(1), WORD)).unwrap().why_empty;
+    assert_eq!(value(correlator.access_before(&at(before), own).unwrap()), Some(1));
+    assert_eq!(value(correlator.access_after(&at(before), own).unwrap()), Some(2));
+    let reason = |time| correlator.blame(&at(time), &limited(40)).unwrap().why_empty;
     assert!(matches!(reason(Moment::At(Time { bbcount: 1, pc: 0 })), Some(Reason::NotYet { .. })));
     assert_eq!(reason(end), None);
 }

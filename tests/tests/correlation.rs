@@ -6,7 +6,7 @@ mod naive;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
-use correlator::{BlameQuery, Correlator, Moment, Record, RecordOrder, Target, Time, order};
+use correlator::{BlameOptions, Correlator, Moment, Query, Record, RecordOrder, Target, Time, order};
 use naive::{all, naive_blame};
 use serde_json::Value;
 use tests::example::Example;
@@ -38,8 +38,8 @@ fn check(log: &Path, questions: usize) {
         let offset = about.offset.saturating_sub(random.below(9) as u64);
         let len = 1 + random.below(80) as u64;
         let target = Target::Object { object: about.object, offset };
-        let query = BlameQuery::new(recording, time.map_or(Moment::End, Moment::At), target, len).limit(usize::MAX);
-        let rows = correlator.blame(&query).unwrap().rows;
+        let query = Query::new(recording, time.map_or(Moment::End, Moment::At), target, len);
+        let rows = correlator.blame(&query, &BlameOptions { limit: usize::MAX, ..BlameOptions::default() }).unwrap().rows;
         let naive = naive_blame(&records, recording, time, about.object, offset, len);
         for row in &rows {
             assert!(naive.contains(&row.record), "{query:?}: {row:?} is no row");

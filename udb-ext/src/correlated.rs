@@ -5,7 +5,7 @@
 
 use std::path::{Path, PathBuf};
 
-use correlator::{BlameQuery, Correlator, Discovery, Error, Kind, Moment, Reason, RecordingIndex, Row, SharedStatus, Symbols, Target};
+use correlator::{BlameOptions, Correlator, Discovery, Error, Kind, Moment, Reason, RecordingIndex, Row, SharedStatus, Symbols, Target};
 
 use crate::correlate::{Access, AccessKind, Blame, Correlate, NoLog, Query, Recording};
 
@@ -131,10 +131,8 @@ impl Correlate for Logged {
 
     fn blame(&mut self, query: &Query) -> Result<Blame, String> {
         let (correlator, loaded) = self.correlator()?;
-        let mut question = BlameQuery::new(loaded, Moment::At(query.at), Target::Address(query.address), query.length.max(1));
-        question.limit = query.limit.max(1);
-        question.writers_only = query.writers_only;
-        let blame = correlator.blame(&question).map_err(|error| error.to_string())?;
+        let options = BlameOptions { writers_only: query.writers_only, limit: query.limit.max(1) };
+        let blame = correlator.blame(&asked(loaded, query), &options).map_err(|error| error.to_string())?;
         let mut notes = Vec::new();
         if blame.lost > 0 {
             notes.push(format!("The log was full: {} accesses were overwritten, so the history may have begun earlier.", blame.lost));
@@ -159,8 +157,7 @@ impl Correlate for Logged {
         if counts.lost > 0 || counts.dropped > 0 {
             return None;
         }
-        let target = Target::Address(query.address);
-        match correlator.shared_status(loaded, Moment::At(query.at), target, query.length.max(1)).ok()? {
+        match correlator.shared_status(&asked(loaded, query)).ok()? {
             SharedStatus::Stale { .. } => Some(true),
             SharedStatus::Current { .. } => Some(false),
             SharedStatus::NotShared | SharedStatus::NeverAccessed => None,
@@ -174,6 +171,11 @@ impl Correlate for Logged {
     fn warnings(&self) -> Vec<String> {
         self.warnings.clone()
     }
+}
+
+/// The query as the correlator takes it.
+fn asked(loaded: RecordingIndex, query: &Query) -> correlator::Query {
+    correlator::Query::new(loaded, Moment::At(query.at), Target::Address(query.address), query.length.max(1))
 }
 
 fn explain(reason: Reason, address: u64) -> String {

@@ -1,5 +1,5 @@
 //! The same questions to a database that holds the same rows with an index: DuckDB if Python has it, else the SQLite that comes with Python.
-use correlator::{BlameQuery, Correlator, Moment, Reader, Record, Target};
+use correlator::{BlameOptions, Correlator, Moment, Query, Reader, Record, Target};
 use serde_json::{Value, json};
 use std::io::{BufWriter, Write};
 use std::path::Path;
@@ -7,54 +7,54 @@ use std::process::{Command, Stdio};
 
 const SCRIPT: &str = include_str!("database.py");
 
-/// Loads the log's accesses into a database in `dir` and asks; None, with a word why, if there is none to ask.
+/// Asks the database in `folder`, loading it first if it is not there; None, with a word why, if there is none to ask.
 ///
-/// Panics if an answer is another one than ours: then the comparison would be of different things.
-pub fn compare(correlator: &Correlator, questions: &[BlameQuery], dir: &Path) -> Option<Value> {
-    let folder = dir.join(format!("bench-database-{}", std::process::id()));
-    std::fs::create_dir_all(&folder).expect("a folder");
-    let answer = ask(correlator, questions, &folder);
-    // Leftovers of a benchmark do no harm.
-    let _ = std::fs::remove_dir_all(&folder);
-    match answer {
-        Ok(answer) => Some(answer),
-        Err(why) => {
-            eprintln!("compared with no database: {why}");
-            None
-        }
-    }
+/// If its answers are others than ours that is such a word too: then the comparison would be of different things.
+pub fn compare(correlator: &Correlator, questions: &[Query], folder: &Path) -> Option<Value> {
+    let answer = load(correlator.reader(), folder).and_then(|()| ask(correlator, questions, folder));
+    answer.inspect_err(|why| eprintln!("compared with no database: {why}")).ok()
 }
 
-fn ask(correlator: &Correlator, questions: &[BlameQuery], folder: &Path) -> Result<Value, String> {
-    let asked: Vec<Value> = questions.iter().filter_map(|query| question(correlator, query)).collect();
-    let file = folder.join("questions.json");
-    std::fs::write(&file, Value::from_iter(asked).to_string()).map_err(|error| error.to_string())?;
-    let mut child = Command::new("python3")
-        .args(["-c", SCRIPT])
-        .arg(folder)
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .spawn()
-        .map_err(|error| format!("python3: {error}"))?;
+/// Loads a log's accesses into a database in `folder`, if they are not there yet.
+pub fn load(reader: &Reader, folder: &Path) -> Result<(), String> {
+    if folder.join("loaded.json").exists() {
+        return Ok(());
+    }
+    std::fs::create_dir_all(folder).map_err(|error| error.to_string())?;
+    let mut child = script(folder, "load").stdin(Stdio::piped()).spawn().map_err(|error| format!("python3: {error}"))?;
     let rows = child.stdin.take().ok_or("no pipe")?;
     // If it ends early, it has said why.
-    let _ = write_rows(correlator.reader(), &mut BufWriter::with_capacity(1 << 20, rows));
-    let output = child.wait_with_output().map_err(|error| error.to_string())?;
+    let _ = write_rows(reader, &mut BufWriter::with_capacity(1 << 20, rows));
+    let status = child.wait().map_err(|error| error.to_string())?;
+    if status.success() { Ok(()) } else { Err(format!("python3 failed: {status}")) }
+}
+
+fn ask(correlator: &Correlator, questions: &[Query], folder: &Path) -> Result<Value, String> {
+    let asked: Vec<Value> = questions.iter().filter_map(|query| question(correlator, query)).collect();
+    std::fs::write(folder.join("questions.json"), Value::from_iter(asked).to_string()).map_err(|error| error.to_string())?;
+    let output = script(folder, "ask").stderr(Stdio::inherit()).output().map_err(|error| format!("python3: {error}"))?;
     if !output.status.success() {
         return Err(format!("python3 failed: {}", output.status));
     }
     serde_json::from_slice(&output.stdout).map_err(|error| error.to_string())
 }
 
+fn script(folder: &Path, what: &str) -> Command {
+    let mut command = Command::new("python3");
+    command.args(["-c", SCRIPT]).arg(folder).arg(what);
+    command
+}
+
 /// What to ask, and what the answer must be: where the recording's own last access is, and how many rows led to it.
-fn question(correlator: &Correlator, query: &BlameQuery) -> Option<Value> {
+fn question(correlator: &Correlator, query: &Query) -> Option<Value> {
     let (Moment::At(time), Target::Address(address)) = (query.time, query.target) else { return None };
-    let blame = correlator.blame(query).expect("an answer");
+    let options = BlameOptions::default();
+    let blame = correlator.blame(query, &options).expect("an answer");
     let last = blame.rows.last().map(|row| row.record.position.to_bits());
     let offset = address - crate::generate::BASE;
     Some(json!({
         "recording": query.recording.get(), "bbcount": time.bbcount, "line": offset / 64, "from": offset, "to": offset + query.length,
-        "limit": query.limit, "last": last, "rows": blame.rows.len(),
+        "limit": options.limit, "last": last, "rows": blame.rows.len(),
     }))
 }
 

@@ -1,8 +1,11 @@
 //! Measures the index and its queries: `cargo xtask bench correlate` runs this.
 //!
 //! ```text
-//!   bench [--accesses N] [--processes P] [--dir DIR] [--json] [--keep] [--log FILE] [--no-database]
+//!   bench [--accesses N] [--processes P] [--dir DIR] [--json] [--no-database] [--log FILE] [--prepare]
 //! ```
+//!
+//! The log, and the database made from it, are in DIR and deleted in the end. With `--log` they are FILE and beside it: made if they are not
+//! there, and kept for the next run. `--prepare` only makes them, which takes far longer than asking and needs no quiet machine.
 //!
 //! The radix sort that the build time is compared with is a plain one, by bytes, of as many random 8-byte keys, in one thread. It takes turns with
 //! the build, and of each the fastest of several counts.
@@ -10,7 +13,7 @@ mod ask;
 mod database;
 mod generate;
 
-use correlator::{BlameQuery, Correlator, Options};
+use correlator::{BlameOptions, Correlator, Options};
 use generate::Random;
 use serde_json::{Map, Value};
 use std::path::{Path, PathBuf};
@@ -63,12 +66,17 @@ fn main() {
         return generate::write(Path::new(path), number("--number", 0), wanted);
     }
     let dir = value("--dir").map_or_else(std::env::temp_dir, PathBuf::from);
-    let made = dir.join(format!("bench-{}.shmem", std::process::id()));
-    let path = value("--log").map_or(made.clone(), PathBuf::from);
-    if path == made {
+    let kept = value("--log").map(PathBuf::from);
+    let path = kept.clone().unwrap_or_else(|| dir.join(format!("bench-{}.shmem", std::process::id())));
+    let beside = |what: &str| PathBuf::from(format!("{}.{what}", path.display()));
+    let (index, database) = (beside("index"), beside("database"));
+    if kept.is_none() || !path.exists() {
         generate::generate(&path, wanted, number("--processes", 4).max(1));
     }
-    let index = PathBuf::from(format!("{}.index", path.display()));
+    if has("--prepare") {
+        let (correlator, _) = open(&path, true);
+        return database::load(correlator.reader(), &database).expect("a database");
+    }
     // One that is there would be used.
     let _ = std::fs::remove_file(&index);
 
@@ -86,11 +94,10 @@ fn main() {
     }
     let (correlator, _) = open(&path, true);
     let questions = ask::questions(correlator.reader(), QUESTIONS);
-    let few: Vec<BlameQuery> = questions.iter().map(|query| query.limit(10)).collect();
-    let writers: Vec<BlameQuery> = questions.iter().map(|query| query.writers()).collect();
-    let (blame_median_us, blame_p99_us) = ask::time(&correlator, &questions);
-    let (few_median_us, few_p99_us) = ask::time(&correlator, &few);
-    let (writers_median_us, writers_p99_us) = ask::time(&correlator, &writers);
+    let all = BlameOptions::default();
+    let (blame_median_us, blame_p99_us) = ask::time(&correlator, &questions, &all);
+    let (few_median_us, few_p99_us) = ask::time(&correlator, &questions, &BlameOptions { limit: 10, ..all });
+    let (writers_median_us, writers_p99_us) = ask::time(&correlator, &questions, &BlameOptions { writers_only: true, ..all });
     let mut figures: Map<String, Value> = [
         ("accesses", accesses as f64),
         ("radix_sort_ms", radix_ms),
@@ -110,10 +117,10 @@ fn main() {
     .into_iter()
     .collect();
     if !has("--no-database")
-        && let Some(Value::Object(database)) = database::compare(&correlator, &questions[..QUESTIONS / 10], &dir)
+        && let Some(Value::Object(theirs)) = database::compare(&correlator, &questions[..QUESTIONS / 10], &database)
     {
-        let median = database["database_median_us"].as_f64().unwrap_or(0.0);
-        figures.extend(database);
+        let median = theirs["database_median_us"].as_f64().unwrap_or(0.0);
+        figures.extend(theirs);
         figures.insert("database_vs_blame_median".into(), (median / blame_median_us).into());
     }
     if has("--json") {
@@ -126,8 +133,8 @@ fn main() {
             }
         }
     }
-    if path == made && !has("--keep") {
+    if kept.is_none() {
         // Leftovers of a benchmark do no harm.
-        let _ = (std::fs::remove_file(&path), std::fs::remove_file(index));
+        let _ = (std::fs::remove_file(&path), std::fs::remove_file(index), std::fs::remove_dir_all(database));
     }
 }

@@ -2,7 +2,7 @@
 #![allow(dead_code, unused_imports)]
 mod naive;
 
-use correlator::{Correlator, Kind, ObjectIndex, Record, RecordingIndex, Time};
+use correlator::{BlameOptions, Correlator, Kind, ObjectIndex, Record, RecordingIndex, Time};
 pub use naive::*;
 use proptest::prelude::*;
 use shmem_log::{Log, MappingInfo, ObjectInfo, Origin, RecordingInfo, SiteIndex, Token, Writer};
@@ -75,6 +75,13 @@ pub struct History {
 pub fn c_path(path: &Path) -> CString {
     CString::new(path.as_os_str().as_bytes()).unwrap()
 }
+
+/// All that led to a value, and of it the youngest.
+pub fn limited(limit: usize) -> BlameOptions {
+    BlameOptions { limit, ..BlameOptions::default() }
+}
+
+pub const WRITERS: BlameOptions = BlameOptions { writers_only: true, limit: usize::MAX };
 
 /// Where a recording has the objects mapped: everywhere else.
 pub fn address(recording: usize, object: usize) -> u64 {

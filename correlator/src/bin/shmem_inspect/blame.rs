@@ -3,7 +3,7 @@ use super::Session;
 use super::output::{self, count, place, right, table, values};
 use super::parse::{self, Address};
 use anyhow::{Result, bail};
-use correlator::{Blame, BlameQuery, Correlator, Moment, ObjectIndex, Reason, RecordingIndex, Target, Time};
+use correlator::{Blame, BlameOptions, Correlator, Moment, ObjectIndex, Query, Reason, RecordingIndex, Target, Time};
 use serde_json::json;
 use std::io::Write;
 
@@ -48,9 +48,8 @@ pub fn run(session: &Session, arguments: &Arguments, out: &mut impl Write) -> Re
                 Address::Guest(address) => Target::Address(address),
                 Address::InObject(object, offset) => Target::Object { object, offset },
             };
-            let query =
-                BlameQuery { writers_only: arguments.writers, ..BlameQuery::new(recording, moment, target, arguments.len).limit(limit) };
-            correlator.blame(&query)?
+            let query = Query::new(recording, moment, target, arguments.len);
+            correlator.blame(&query, &BlameOptions { writers_only: arguments.writers, limit })?
         }
         None if arguments.time.is_some() => bail!("--time: times of different recordings cannot be compared; say which with --recording"),
         None => {
