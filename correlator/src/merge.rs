@@ -18,7 +18,7 @@ use crate::record::{Record, RecordOrder, order};
 use crate::source::Source;
 use recording::Time;
 use shmem_log::layout::LINE_BYTES;
-use shmem_log::{ObjectIndex, RecordingIndex};
+use shmem_log::{Interval, ObjectIndex, RecordingIndex};
 use smallvec::SmallVec;
 
 /// A range of bytes of an object.
@@ -101,20 +101,6 @@ impl<'a> Stream<'a> {
         self.entry += usize::from(found);
     }
 
-    fn seek_time(&mut self, source: &Source, time: Time) -> Result<(), Error> {
-        self.seek(|list| {
-            list.partition(source, 0..list.len, |block, record| {
-                if block.bb_first > time.bbcount {
-                    return Ok(false);
-                }
-                if block.bb_last < time.bbcount {
-                    return Ok(true);
-                }
-                Ok(record()?.is_none_or(|record| record.time < time))
-            })
-        })
-    }
-
     /// Behind the last entry before a moment of its recording.
     pub fn seek_moment(&mut self, source: &Source, moment: Moment) -> Result<(), Error> {
         match moment {
@@ -127,23 +113,58 @@ impl<'a> Stream<'a> {
     /// Behind the last entry whose interval does not start behind `clock`.
     pub fn seek_clock(&mut self, source: &Source, clock: u64) -> Result<(), Error> {
         let line = self.line;
-        self.seek(|list| {
-            list.partition(source, list.around_clock(clock), |_, record| {
-                Ok(record()?.and_then(|record| record.interval(line)).is_none_or(|interval| interval.start <= clock))
-            })
-        })
+        let is_before = |list: &ListRef<'a>, entry: usize| {
+            let record = list.record(source, entry)?;
+            Ok(record.and_then(|record| record.interval(line)).is_none_or(|interval| interval.start <= clock))
+        };
+        // By the starts that are noted it is in this list, or among the first few entries of those behind it: of a list, the first few
+        // have none noted.
+        let known = self.lists.iter().rposition(|list| list.around_clock(clock).start > 0).unwrap_or(0);
+        let mut place = (0, 0);
+        for (at, list) in self.lists.iter().enumerate().skip(known) {
+            let range = list.around_clock(clock);
+            let entry = match range.start {
+                0 if range.end == 0 || !is_before(list, 0)? => 0,
+                from => list.partition(from.max(1)..range.end, |entry| is_before(list, entry))?,
+            };
+            if entry > 0 {
+                place = (at + 1, entry);
+            }
+            if entry < list.len {
+                break;
+            }
+        }
+        self.set(place.0, place.1);
+        Ok(())
     }
 
-    /// `before` tells how many entries of a list are before the place looked for.
-    fn seek(&mut self, mut before: impl FnMut(&ListRef<'a>) -> Result<usize, Error>) -> Result<(), Error> {
-        for list in (0..self.lists.len()).rev() {
-            let entry = before(&self.lists[list])?;
-            if entry > 0 {
-                self.set(list + 1, entry);
+    fn seek_time(&mut self, source: &Source, time: Time) -> Result<(), Error> {
+        let is_before = |list: &ListRef<'a>, entry: usize| match list.block(entry) {
+            Some(block) if block.bb_first > time.bbcount => Ok(false),
+            Some(block) if block.bb_last < time.bbcount => Ok(true),
+            // What cannot be read is taken to be before.
+            _ => list.record(source, entry).map(|record| record.is_none_or(|record| record.time < time)),
+        };
+        for (at, list) in self.lists.iter().enumerate().rev() {
+            if is_before(list, 0)? {
+                let entry = list.partition(1..list.len, |entry| is_before(list, entry))?;
+                self.set(at + 1, entry);
                 return Ok(());
             }
         }
-        self.set(0, 0);
+        self.seek_start();
+        Ok(())
+    }
+
+    /// Before the first entry that is not known to have ended before an interval: a recording makes one access at a time, so of those that
+    /// began at an earlier tick only the last may have ended later.
+    pub fn seek_overlapping(&mut self, source: &Source, interval: Interval) -> Result<(), Error> {
+        match interval.start.checked_sub(1) {
+            Some(earlier) => self.seek_clock(source, earlier)?,
+            None => self.seek_start(),
+        }
+        self.advance(source, &|_| true)?;
+        self.current = None;
         Ok(())
     }
 

@@ -9,7 +9,7 @@ use shmem_log::layout::LINE_BYTES;
 
 impl Correlator {
     /// The youngest access to the memory that a recording's value at a time may rest on: of its own the last one before that time;
-    /// of others the youngest not known to have come after that.
+    /// of others the youngest not known to have come after that. Of accesses that overlap in time, rough time tells.
     ///
     /// None if there is no such access, or if the recording itself has touched the memory not yet and others are asked for.
     pub fn access_before(&self, query: &Query, filter: Filter) -> Result<Option<Record>, Error> {
@@ -41,7 +41,7 @@ impl Correlator {
             let Some(range) = view.range(query)? else { return Ok(None) };
             let mut all = streams(view.index, range, false);
             let last = view.own_last(&mut all, query)?;
-            let mut first: Option<Record> = None;
+            let mut firsts: Vec<Record> = Vec::new();
             for stream in all.iter_mut().filter(|stream| filter.by.is_none_or(|by| stream.recording == by)) {
                 match &last {
                     _ if stream.recording == query.recording => stream.seek_moment(view.source, query.time)?,
@@ -52,18 +52,11 @@ impl Correlator {
                     // The own accesses are all still to come: nothing is known of the others.
                     None => stream.seek_start(),
                 }
-                let found = stream.following(view.source, &|record| filter.accepts(record))?;
-                let is_first = |found: &Record, first: &Record| match order(found, first) {
-                    RecordOrder::Before => true,
-                    RecordOrder::After => false,
-                    RecordOrder::Concurrent | RecordOrder::Unrelated => found.tsc < first.tsc,
-                };
-                if let Some(found) = found
-                    && first.as_ref().is_none_or(|first| is_first(&found, first))
-                {
-                    first = Some(found);
-                }
+                firsts.extend(stream.following(view.source, &|record| filter.accepts(record))?);
             }
+            // Where the order is not known, rough time decides.
+            let is_free = |record: &&Record| firsts.iter().all(|other| order(other, record) != RecordOrder::Before);
+            let first = firsts.iter().filter(is_free).min_by_key(|record| (record.tsc, record.position)).cloned();
             view.confirm(&first)?;
             Ok(first)
         })
@@ -108,9 +101,7 @@ impl Correlator {
             for stream in &mut streams(view.index, range, false) {
                 let line = stream.line;
                 let Some(interval) = write.interval(line) else { continue };
-                // Of what began before the write, the last may have ended after it.
-                stream.seek_clock(view.source, interval.start)?;
-                stream.advance(view.source, &|_| true)?;
+                stream.seek_overlapping(view.source, interval)?;
                 while readers.len() < limit
                     && let Some(record) = stream.forward(view.source)?
                 {
@@ -146,7 +137,7 @@ impl View<'_> {
         let mut next: Vec<Record> = Vec::new();
         for stream in &mut streams(self.index, range, true) {
             let Some(interval) = write.interval(stream.line) else { continue };
-            stream.seek_clock(self.source, interval.start)?;
+            stream.seek_overlapping(self.source, interval)?;
             let mut left: Vec<u64> = (range.offset..range.end()).filter(|byte| byte / LINE_BYTES == stream.line).collect();
             while !left.is_empty()
                 && let Some(record) = stream.forward(self.source)?

@@ -72,7 +72,8 @@ impl Segment {
     fn list(&self, at: usize) -> Option<ListRef<'_>> {
         let (first, end) = (self.first_entry.get(at) as usize, self.first_entry.get(at + 1) as usize);
         let recording = RecordingIndex::new(self.recordings.get(at).into())?;
-        Some(ListRef { segment: self, recording, first, len: end.min(self.len()).saturating_sub(first) })
+        let len = end.min(self.len()).saturating_sub(first);
+        (len > 0).then_some(ListRef { segment: self, recording, first, len })
     }
 
     /// The lists of a line, by recording.
@@ -168,7 +169,8 @@ impl<'a> ListRef<'a> {
         None
     }
 
-    /// The entries from which on intervals start behind `clock` (ticks) begin in this range; before it, none does.
+    /// The end of the entries whose intervals start at or before `clock` (ticks), or all of them, lies in this range, as far as the
+    /// starts tell that are noted; it begins behind 0 if one of them is at or before `clock`.
     pub fn around_clock(&self, clock: u64) -> std::ops::Range<usize> {
         let (from, to) = (self.first.div_ceil(START_EVERY), (self.first + self.len).div_ceil(START_EVERY));
         let (mut low, mut high) = (from, to);
@@ -185,22 +187,16 @@ impl<'a> ListRef<'a> {
         known..behind
     }
 
-    /// How many entries, of a beginning of the list, are before something: `is_before` of the record; of one that cannot be
-    /// read it is taken to be. Looks at the entries in `range` only.
+    /// How many entries, of a beginning of the list, are before something, if the end of that beginning lies in `range`.
     pub fn partition(
         &self,
-        source: &Source,
         range: std::ops::Range<usize>,
-        mut is_before: impl FnMut(&Block, &mut dyn FnMut() -> Result<Option<Record>, Error>) -> Result<bool, Error>,
+        mut is_before: impl FnMut(usize) -> Result<bool, Error>,
     ) -> Result<usize, Error> {
         let (mut low, mut high) = (range.start, range.end);
         while low < high {
             let middle = (low + high) / 2;
-            let before = match self.block(middle) {
-                Some(block) => is_before(block, &mut || self.record(source, middle))?,
-                None => true,
-            };
-            if before {
+            if is_before(middle)? {
                 low = middle + 1;
             } else {
                 high = middle;
