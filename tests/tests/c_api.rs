@@ -108,6 +108,12 @@ fn saving() {
 }
 
 #[test]
+fn a_save_that_is_killed() {
+    let outcome = Program::new("killed_save").leaves(&["later.undo"]);
+    assert!(text(&outcome.stdout).ends_with("and went on\n"));
+}
+
+#[test]
 fn histories() {
     let names = ["fifth.undo", "first.undo", "fourth.undo", "outer.undo", "second.undo", "sixth.undo", "third.undo"];
     let program = Program::new("histories");

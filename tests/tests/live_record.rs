@@ -224,8 +224,20 @@ fn a_save_that_fails_leaves_nothing_and_harms_nobody() {
     fs::create_dir(place.path().join("d")).unwrap();
     let outcome = place.run("live-record", &["-o", "d/a.undo", "sh", "-c", "rmdir d; exit 0"]);
     assert_eq!(outcome.ended, Ended::Exit(0));
-    assert!(text(&outcome.stderr).contains("cannot save"), "{}", text(&outcome.stderr));
+    let messages = text(&outcome.stderr);
+    assert!(messages.contains("d/a.undo: the file cannot be created: No such file or directory"), "{messages}");
     assert!(place.recordings().is_empty());
+}
+
+#[test]
+fn a_directory_that_may_not_be_written_is_told() {
+    let place = Place::new();
+    let program = place.compile("ends", "int main(void) { return 5; }\n", &[]);
+    // Not even for root.
+    let outcome = place.record(&format!("-o /sys/a.undo {}", program.display()));
+    assert_eq!(outcome.ended, Ended::Exit(5));
+    let messages = text(&outcome.stderr);
+    assert!(messages.contains("cannot save /sys/a.undo: the file cannot be created: Permission denied"), "{messages}");
 }
 
 /// Runs a script in which `d` is a file system of 512 KiB, or nothing if that is not allowed here.
@@ -249,7 +261,7 @@ fn a_full_disk_is_told_and_keeps_no_half_file() {
     let Some(outcome) = on_a_small_disk(&place, &script) else { return };
     assert_eq!(text(&outcome.stdout), "5\na.undo\nold\n", "{}", text(&outcome.stderr));
     let messages = text(&outcome.stderr);
-    assert!(messages.contains("cannot save") && messages.contains("d/a.undo"), "{messages}");
+    assert!(messages.contains("d/a.undo: the file cannot be written: No space left on device"), "{messages}");
 }
 
 #[test]

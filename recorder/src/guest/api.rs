@@ -12,6 +12,7 @@ use engine::{Flow, arena, read_guest, reg, write_guest};
 use recording::{API_FIRST, Body, EndReason, Syscall, api_functions};
 
 use super::control::control;
+use super::failure::Errno;
 use super::histories::Histories;
 use super::host::{Guest, Recorder};
 use super::state::{self, EVENT_LOG_DEFAULT, EVENT_LOG_MAX, Path, State};
@@ -145,7 +146,7 @@ extern "C" fn undo_api_begin(error: *mut i32) -> ! {
         write_guest(error as u64, &CANNOT_RECORD.to_le_bytes());
     }
     if state::existing().is_some_and(|state| state.launched) {
-        super::message::report(format_args!("recording cannot start: error {}", -failure));
+        super::message::report(format_args!("recording cannot start: {}", Errno(-failure as i32)));
     }
     let context = arena::CONTEXT as *mut engine::Context;
     // SAFETY: the context holds the registers that the caller expects; gs is set or harmless to set. The return address is still there

@@ -9,6 +9,7 @@ use core::sync::atomic::{AtomicU32, Ordering};
 use engine::{arena, sys};
 use recording::Registers;
 
+use super::failure::Failure;
 use super::state::Path;
 
 pub const REGIONS_MAX: usize = 64;
@@ -22,7 +23,7 @@ pub struct Control {
     pub ready: AtomicU32,
     pub request: AtomicU32,
     pub done: AtomicU32,
-    /// 0 or an errno.
+    /// 0 or a [`Failure`].
     pub result: AtomicU32,
     /// 0 to 100.
     pub progress: AtomicU32,
@@ -101,8 +102,8 @@ impl Control {
         sys::futex_wake(&self.calls);
     }
 
-    /// Waits for the answer to request `number`: 0 or an errno. `ESRCH` if the snapshot is gone.
-    pub fn wait(&self, number: u32) -> i32 {
+    /// Waits for the answer to request `number`.
+    pub fn wait(&self, number: u32) -> Result<(), Failure> {
         loop {
             let done = self.done.load(Ordering::Acquire);
             if self.is_done(number) {
@@ -118,8 +119,11 @@ impl Control {
     }
 
     /// The answer to request `number`, which [`Self::is_done`].
-    pub fn answer(&self, number: u32) -> i32 {
-        if self.done.load(Ordering::Acquire) == number { self.result.load(Ordering::Relaxed) as i32 } else { sys::errno::ESRCH as i32 }
+    pub fn answer(&self, number: u32) -> Result<(), Failure> {
+        if self.done.load(Ordering::Acquire) != number {
+            return Err(Failure::gone());
+        }
+        Failure::from_word(self.result.load(Ordering::Relaxed)).map_or(Ok(()), Err)
     }
 
     pub fn is_quitting(&self) -> bool {
@@ -130,7 +134,7 @@ impl Control {
     pub fn dismiss(&mut self) {
         self.given_up.store(1, Ordering::Relaxed);
         let number = self.post(QUIT);
-        self.wait(number);
+        let _ = self.wait(number);
         super::histories::reap(self.snapshot_pid as i32);
     }
 

@@ -8,6 +8,7 @@ use engine::{Flow, arena};
 use recording::{Body, End, EndReason};
 
 use super::control::{Control, QUIT, SAVE, control};
+use super::failure::Errno;
 use super::hashes;
 use super::host::{Guest, Recorder};
 use super::message::report;
@@ -84,11 +85,13 @@ pub fn finish(host: &mut Recorder, engine: &mut Guest, reason: EndReason, status
 /// Has the snapshot write the file; returns 0 or an errno.
 pub fn save(control: &mut Control, path: &Path) -> i32 {
     let number = post_save(control, path);
-    let error = control.wait(number);
-    if error != 0 {
-        report(format_args!("cannot save {}: error {error}", text(path)));
+    match control.wait(number) {
+        Ok(()) => 0,
+        Err(failure) => {
+            report(format_args!("cannot save {}: {failure}", text(path)));
+            failure.errno
+        }
     }
-    error
 }
 
 /// Asks for the file without waiting.
@@ -156,7 +159,11 @@ pub fn say(engine: &mut Guest, what: fmt::Arguments) {
 /// After [`say`], where the exec was refused against expectation.
 pub fn say_goes_on(result: i64) {
     if is_owner() && !state::existing().is_some_and(|state| state.quiet) {
-        report(format_args!("the program could not be executed: error {}; recording of process {} goes on", -result, sys::getpid()));
+        report(format_args!(
+            "the program could not be executed: {}; recording of process {} goes on",
+            Errno(-result as i32),
+            sys::getpid()
+        ));
     }
 }
 

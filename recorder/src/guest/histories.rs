@@ -64,7 +64,7 @@ impl Histories {
     pub fn keep(&mut self) -> Result<(), u32> {
         let slot = self.slots.iter().position(Option::is_none).ok_or(errno::ENOMEM)?;
         let number = control().post(KEEP);
-        control().wait(number);
+        let _ = control().wait(number);
         let flags = raw::MREMAP_MAYMOVE | raw::MREMAP_FIXED;
         let moved = sys::mremap(arena::CONTROL, arena::CONTROL_SIZE, arena::CONTROL_SIZE, flags, address(slot));
         if moved != address(slot) as i64 {
@@ -99,7 +99,7 @@ impl Histories {
     pub fn progress(&mut self, handle: u64) -> Result<Progress, u32> {
         let (control, slot) = self.find(handle)?;
         let history = slot.as_ref().filter(|history| history.save != 0).ok_or(errno::EINVAL)?;
-        let result = control.is_done(history.save).then(|| control.answer(history.save) == 0);
+        let result = control.is_done(history.save).then(|| control.answer(history.save).is_ok());
         let percent = if result.is_some() { 100 } else { control.progress.load(Ordering::Relaxed).min(99) as i32 };
         Ok(Progress { percent, result })
     }

@@ -19,6 +19,7 @@ mod control;
 mod end;
 mod events;
 mod exec;
+mod failure;
 mod frames;
 mod guest_bytes;
 mod hashes;

@@ -13,6 +13,7 @@ use recording::{
 
 use super::control::control;
 use super::events;
+use super::failure::{Failure, Step};
 use super::maps::Map;
 use super::packer::{self, Packer};
 use super::pages::{self, Pagemap, Wanted};
@@ -65,11 +66,11 @@ impl Sink for Output {
     }
 }
 
-/// Writes the recording to a file without a name, then gives it the name `path`. The error is an errno.
+/// Writes the recording to a file without a name, then gives it the name `path`.
 ///
 /// So whatever happens to this process nothing is left behind. Where the file system cannot do that the file has the name `path.part`
 /// until it is whole.
-pub fn save(start: &Start, packer: &mut Packer, path: &[u8]) -> Result<(), i32> {
+pub fn save(start: &Start, packer: &mut Packer, path: &[u8]) -> Result<(), Failure> {
     let mut temporary = path[..path.len() - 1].to_vec();
     temporary.extend_from_slice(b".part\0");
     unlink(&temporary);
@@ -79,18 +80,17 @@ pub fn save(start: &Start, packer: &mut Packer, path: &[u8]) -> Result<(), i32> 
     let named = || sys::open(&temporary, raw::O_WRONLY | raw::O_CREAT | raw::O_EXCL | raw::O_CLOEXEC, 0o600);
     let fd = if nameless >= 0 { nameless } else { named() };
     if fd < 0 {
-        return Err(-fd as i32);
+        return Err(Failure::at(Step::Create, -fd as i32));
     }
-    let mut result = write(start, packer, Output { fd: fd as i32, buffer: Vec::with_capacity(PIECE) });
-    if nameless >= 0 {
-        result = result.and_then(|()| name(fd as i32, &temporary));
-    }
-    sys::close(fd as i32);
-    let result = result.and_then(|()| {
+    let written = write(start, packer, Output { fd: fd as i32, buffer: Vec::with_capacity(PIECE) });
+    let result = written.map_err(|error| Failure::at(Step::Write, error)).and_then(|()| {
+        let named = if nameless >= 0 { name(fd as i32, &temporary) } else { Ok(()) };
         let args = [temporary.as_ptr() as u64, path.as_ptr() as u64, 0, 0, 0, 0];
         // SAFETY: paths end in zero.
-        succeeded(unsafe { sys::syscall(u64::from(raw::__NR_rename), args) })
+        let named = named.and_then(|()| succeeded(unsafe { sys::syscall(u64::from(raw::__NR_rename), args) }));
+        named.map_err(|error| Failure::at(Step::Name, error))
     });
+    sys::close(fd as i32);
     if result.is_err() {
         unlink(&temporary);
     }

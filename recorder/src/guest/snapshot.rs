@@ -13,6 +13,7 @@ use recording::{CpuidLeaf, EndReason, Events, Metadata, Registers};
 
 use super::control::{KEEP, QUIT, REPORT, SAVE, control};
 use super::events;
+use super::failure::Failure;
 use super::host::Recorder;
 use super::maps::Map;
 use super::message::Descriptor;
@@ -85,8 +86,8 @@ fn serve(host: &Recorder, start: Start, parent: i32) -> ! {
         match control.what.load(Ordering::Relaxed) {
             SAVE => {
                 let path = until_zero(&control.path);
-                let error = save(&start, &mut packer, path).err().unwrap_or(0);
-                control.result.store(error as u32, Ordering::Relaxed);
+                let result = save(&start, &mut packer, path).map_or_else(Failure::to_word, |()| 0);
+                control.result.store(result, Ordering::Relaxed);
             }
             KEEP => {
                 sys::prctl(sys::PR_SET_NAME, c"undo-history".as_ptr() as u64);

@@ -10,6 +10,7 @@ use recording::{Metadata, Time};
 use super::access::{AccessLog, Identity};
 use super::control::control;
 use super::events::EventLog;
+use super::failure::Errno;
 use super::host::{Guest, Recorder};
 use super::maps::{self, Map};
 use super::message::Descriptor;
@@ -179,7 +180,7 @@ pub fn in_child(host: &mut Recorder, engine: &mut Guest) -> Flow {
     match started {
         Ok(()) => Flow::Continue,
         Err(error) => {
-            super::message::report(format_args!("child process {} is not recorded: error {error}", sys::getpid()));
+            super::message::report(format_args!("child process {} is not recorded: {}", sys::getpid(), Errno(-error as i32)));
             natively(host)
         }
     }
