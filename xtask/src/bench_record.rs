@@ -16,8 +16,8 @@ use comfy_table::Table;
 use serde_json::{Map, Value, json};
 
 use crate::build::run_build;
-use crate::workspace::Workspace;
-use run::{Bench, Outcome, RIVALS, is_installed};
+use crate::workspace::{Workspace, is_installed};
+use run::{Bench, Outcome, RIVALS};
 use workloads::{GEOMEAN_TARGET, Measure, WORKLOADS, Workload};
 
 #[derive(Parser)]

@@ -2,14 +2,13 @@
 //!
 //! Each command is one module; this file only names them.
 
-mod bench_correlate;
-mod bench_log;
+mod bench_programs;
 mod bench_record;
-mod bench_replay;
 mod bench_udb;
 mod build;
 mod check;
 mod demo;
+mod docs;
 mod fuzz;
 mod install;
 mod layers;
@@ -19,7 +18,7 @@ mod workspace;
 
 use std::process::ExitCode;
 
-use anyhow::{Result, ensure};
+use anyhow::Result;
 use clap::{Parser, Subcommand};
 use workspace::Workspace;
 
@@ -42,33 +41,28 @@ enum Command {
     Demo,
     /// Formatting, lints, and what else can be judged without running the product
     Check,
+    /// The pages of the crates and of the book: do they build, lead their links somewhere, are their figures those measured
+    Docs,
     /// Run all tests, or those of one layer
-    Test {
-        layer: Option<layers::Layer>,
-        /// Only tests whose names contain this
-        filter: Option<String>,
-    },
+    Test(layers::Options),
     /// Check the models of the access log's algorithms in every interleaving
-    Loom {
-        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
-        arguments: Vec<String>,
-    },
+    Loom(loom::Options),
     /// Measure, against something to compare with, in the same run
     Bench {
         what: Bench,
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
         arguments: Vec<String>,
     },
+    /// Take a benchmark's output into docs/figures.json, and fill in the figures on the pages
+    Figures(docs::figures::Options),
     /// The access log's algorithms under Miri, which needs a nightly toolchain that has it
     Miri,
     /// Run the fuzz targets for a short while
     Fuzz(fuzz::Options),
-    /// What CI runs: all tests
-    Ci,
 }
 
 #[derive(Clone, Copy, clap::ValueEnum)]
-enum Bench {
+pub enum Bench {
     /// The cost of an append to the access log
     Log,
     /// What recording costs: slowdown, system calls, start-up, shared accesses
@@ -98,20 +92,17 @@ fn run(command: Command) -> Result<()> {
         Command::Install(options) => install::install(&workspace, &options),
         Command::Uninstall(options) => install::uninstall(&options),
         Command::Demo => demo::demo(&workspace),
-        Command::Check => {
-            let tally = check::run_checks(&workspace);
-            ensure!(tally.failed == 0, "{} of {} checks failed", tally.failed, tally.failed + tally.passed);
-            Ok(())
-        }
-        Command::Test { layer, filter } => layers::run_layers(&workspace, layer, filter.as_deref()),
-        Command::Loom { arguments } => loom::run(&arguments).map(|_| ()),
-        Command::Miri => miri::run(),
-        Command::Bench { what: Bench::Log, arguments } => bench_log::run(&arguments),
-        Command::Bench { what: Bench::Correlate, arguments } => bench_correlate::run(&arguments),
-        Command::Bench { what: Bench::Replay, arguments } => bench_replay::run(&workspace, &arguments),
+        Command::Check => check::run_checks(&workspace),
+        Command::Docs => docs::run_checks(&workspace),
+        Command::Test(options) => layers::run_layers(&workspace, &options),
+        Command::Loom(options) => loom::run_models(&workspace, &options),
+        Command::Miri => miri::run_tests(&workspace),
+        Command::Bench { what: Bench::Log, arguments } => bench_programs::log(&arguments),
+        Command::Bench { what: Bench::Correlate, arguments } => bench_programs::correlate(&arguments),
+        Command::Bench { what: Bench::Replay, arguments } => bench_programs::replay(&workspace, &arguments),
         Command::Bench { what: Bench::Record, arguments } => bench_record::run(&workspace, &arguments),
         Command::Bench { what: Bench::Udb, arguments } => bench_udb::bench(&workspace, &arguments),
-        Command::Fuzz(options) => fuzz::run(&workspace, &options).map(|_| ()),
-        Command::Ci => layers::run_layers(&workspace, None, None),
+        Command::Figures(options) => docs::figures::take_and_fill(&workspace, &options),
+        Command::Fuzz(options) => fuzz::run_targets(&workspace, &options),
     }
 }

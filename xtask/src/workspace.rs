@@ -25,6 +25,8 @@ pub struct Package {
     pub version: String,
     /// Names of its programs.
     pub bins: Vec<String>,
+    /// Its test programs, by name and source file.
+    pub tests: Vec<(String, PathBuf)>,
     /// Names of the packages of this workspace it uses; those only its tests use are left out.
     pub uses: Vec<String>,
 }
@@ -45,15 +47,23 @@ impl Workspace {
 
 impl Package {
     fn from_metadata(package: &Value) -> Result<Package> {
-        let is_bin = |target: &&Value| array(&target["kind"]).any(|kind| kind == "bin");
+        let targets = |kind: &'static str| array(&package["targets"]).filter(move |target| array(&target["kind"]).any(|is| is == kind));
         let is_own = |dependency: &&Value| dependency["path"].is_string() && dependency["kind"] != "dev";
         Ok(Package {
             name: string(&package["name"])?,
             version: string(&package["version"])?,
-            bins: array(&package["targets"]).filter(is_bin).map(|target| string(&target["name"])).collect::<Result<_>>()?,
+            bins: targets("bin").map(|target| string(&target["name"])).collect::<Result<_>>()?,
+            tests: targets("test").map(|target| Ok((string(&target["name"])?, path(&target["src_path"])?))).collect::<Result<_>>()?,
             uses: array(&package["dependencies"]).filter(is_own).map(|d| string(&d["name"])).collect::<Result<_>>()?,
         })
     }
+}
+
+/// The names of the programs in the one package of a manifest.
+pub fn binaries(manifest: &Path) -> Result<Vec<String>> {
+    let text = output(cargo().args(["metadata", "--no-deps", "--format-version", "1", "--manifest-path"]).arg(manifest))?;
+    let metadata: Value = serde_json::from_str(&text).context("cargo metadata is not JSON")?;
+    Package::from_metadata(&metadata["packages"][0]).map(|package| package.bins)
 }
 
 fn array(value: &Value) -> impl Iterator<Item = &Value> {
@@ -137,5 +147,33 @@ pub fn version(workspace: &Workspace) -> Result<&str> {
     match workspace.packages.first() {
         Some(package) => Ok(&package.version),
         None => bail!("the workspace is empty"),
+    }
+}
+
+/// Where a program is found when it is called by its name.
+pub fn on_path(name: &str) -> Option<PathBuf> {
+    let path = std::env::var_os("PATH")?;
+    std::env::split_paths(&path).map(|dir| dir.join(name)).find(|file| file.is_file())
+}
+
+pub fn is_installed(name: &str) -> bool {
+    on_path(name).is_some()
+}
+
+/// Of an even number of values, the mean of the middle two.
+pub fn median(mut values: Vec<f64>) -> f64 {
+    values.sort_by(f64::total_cmp);
+    let middle = values.len() / 2;
+    if values.len() % 2 == 1 { values[middle] } else { (values[middle - 1] + values[middle]) / 2.0 }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_median_is_the_middle() {
+        assert_eq!(median(vec![3.0, 1.0, 2.0]), 2.0);
+        assert_eq!(median(vec![4.0, 1.0, 2.0, 3.0]), 2.5);
     }
 }

@@ -8,7 +8,7 @@ use std::time::Instant;
 use anyhow::{Context, Result, bail, ensure};
 
 use super::workloads::{Measure, Program, Workload};
-use crate::workspace::{Workspace, output, run, shown};
+use crate::workspace::{Workspace, is_installed, median, on_path, output, run, shown};
 
 /// Where compiled programs, inputs and recordings go, and where the recorder is.
 pub struct Bench {
@@ -160,23 +160,8 @@ fn numbers(runs: &[Run]) -> Result<Vec<f64>> {
     runs.iter().map(number).collect()
 }
 
-pub fn median(mut values: Vec<f64>) -> f64 {
-    values.sort_by(f64::total_cmp);
-    let middle = values.len() / 2;
-    if values.len() % 2 == 1 { values[middle] } else { (values[middle - 1] + values[middle]) / 2.0 }
-}
-
-fn on_path(name: &str) -> Option<PathBuf> {
-    let path = std::env::var_os("PATH")?;
-    std::env::split_paths(&path).map(|dir| dir.join(name)).find(|file| file.is_file())
-}
-
 fn find(name: &str) -> Result<String> {
     Ok(on_path(name).with_context(|| format!("{name} is not installed"))?.display().to_string())
-}
-
-pub fn is_installed(name: &str) -> bool {
-    on_path(name).is_some()
 }
 
 /// About 8 MB that compress as prose does.
@@ -190,15 +175,4 @@ fn text() -> String {
         text.push(if state >> 60 == 0 { '\n' } else { ' ' });
     }
     text
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_median_is_the_middle() {
-        assert_eq!(median(vec![3.0, 1.0, 2.0]), 2.0);
-        assert_eq!(median(vec![4.0, 1.0, 2.0, 3.0]), 2.5);
-    }
 }

@@ -1,29 +1,26 @@
 //! `cargo xtask check`: what can be judged without running the product: formatting, lints, and the promises of `docs/architecture.md`
 //! that a program can check.
-//!
-//! Each check runs even if one before it failed, so that one run shows all that is wrong.
 
 mod api;
 mod arrows;
 mod instructions;
 mod length;
+mod merged;
 
 use anyhow::Result;
 
 use crate::build::run_build;
-use crate::layers::Tally;
+use crate::layers::{Step, run_steps};
 use crate::workspace::{GUEST_TARGET, Workspace, cargo, guest_cargo, run};
 
 /// The crates that are built for [`GUEST_TARGET`].
 const GUEST_CRATES: [&str; 2] = ["recorder", "replay-guest"];
 
-/// A check's name and what it does.
-type Check<'a> = (&'a str, Box<dyn Fn() -> Result<()> + 'a>);
-
-pub fn run_checks(workspace: &Workspace) -> Tally {
-    let checks: [Check; 9] = [
+pub fn run_checks(workspace: &Workspace) -> Result<()> {
+    let checks: [Step; 10] = [
         ("crate arrows", Box::new(|| arrows::check(workspace))),
         ("file length", Box::new(|| length::check(workspace))),
+        ("merges are finished", Box::new(|| merged::check(workspace))),
         ("format", Box::new(|| run(cargo().args(["fmt", "--all", "--", "--check"]).current_dir(&workspace.root)))),
         ("format, sql", Box::new(|| run(cargo().args(["fmt", "--", "--check"]).current_dir(workspace.root.join("sql"))))),
         ("lints, host", Box::new(|| lint_host(workspace))),
@@ -32,20 +29,7 @@ pub fn run_checks(workspace: &Workspace) -> Tally {
         ("no vector registers in guest code", Box::new(|| check_instructions(workspace))),
         ("exports are the header's functions", Box::new(|| api::check(workspace))),
     ];
-    let mut tally = Tally::default();
-    for (name, check) in checks {
-        match check() {
-            Ok(()) => {
-                println!("check {name} ... ok");
-                tally.passed += 1;
-            }
-            Err(error) => {
-                println!("check {name} ... FAILED: {error:#}");
-                tally.failed += 1;
-            }
-        }
-    }
-    tally
+    run_steps("check", &checks)
 }
 
 fn lint_host(workspace: &Workspace) -> Result<()> {
