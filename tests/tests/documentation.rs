@@ -6,7 +6,8 @@
 
 use std::ffi::OsString;
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
+use std::process::Command;
 
 use tests::run::run;
 use tests::{Ended, stage};
@@ -120,32 +121,62 @@ fn readme() {
     check_page("README.md");
 }
 
-/// All pages, README included.
-fn pages() -> Vec<PathBuf> {
-    let root = stage::source().join("..");
-    let mut pages: Vec<PathBuf> = fs::read_dir(root.join("docs")).unwrap().map(|entry| entry.unwrap().path()).collect();
-    pages.retain(|path| path.extension().is_some_and(|extension| extension == "md"));
-    pages.push(root.join("README.md"));
-    pages
+fn help(program: &str, words: &[&str]) -> String {
+    let output = Command::new(stage::program(program)).args(words).arg("--help").output().unwrap();
+    assert!(output.status.success(), "{program} {words:?}");
+    String::from_utf8(output.stdout).unwrap()
+}
+
+/// The long options that a help text lists, but those that every program has.
+fn options(help: &str) -> impl Iterator<Item = &str> {
+    let options = help.lines().filter(|line| line.trim_start().starts_with('-')).filter_map(|line| line.split_once("--"));
+    let name = |(_, rest): (&_, &'_ str)| rest.split(|c: char| !c.is_ascii_alphanumeric() && c != '-').next().unwrap_or_default().len();
+    options.map(move |pair| &pair.1[..name(pair)]).filter(|name| !["help", "version"].contains(name))
+}
+
+/// The words that begin the lines under `Commands:`.
+fn subcommands(help: &str) -> Vec<&str> {
+    let lines = help.lines().skip_while(|line| *line != "Commands:").skip(1).take_while(|line| !line.is_empty());
+    lines.filter_map(|line| line.split_whitespace().next()).filter(|name| *name != "help").collect()
+}
+
+/// The debugger's commands, from the sources of `udb-ext`.
+fn debugger_commands() -> Vec<String> {
+    let mut found = Vec::new();
+    for file in fs::read_dir(stage::source().join("../udb-ext/python/undo/commands")).unwrap() {
+        let path = file.unwrap().path();
+        let text = if path.is_file() { fs::read_to_string(&path).unwrap() } else { String::new() };
+        let names =
+            text.lines().filter_map(|line| line.trim().strip_prefix("names = (")).flat_map(|names| names.split('"').skip(1).step_by(2));
+        // gdb's own `info` takes what `uinfo` does.
+        found.extend(names.filter(|name| !name.starts_with("info ")).map(str::to_owned));
+    }
+    assert!(found.len() > 20, "{found:?}");
+    found
 }
 
 #[test]
-fn links_lead_somewhere() {
-    for page in pages() {
-        let text = fs::read_to_string(&page).unwrap();
-        let targets = text.split("](").skip(1).filter_map(|rest| rest.split(')').next());
-        for target in targets.filter(|target| !target.contains("://") && !target.starts_with('#')) {
-            let path = page.parent().unwrap().join(target.split('#').next().unwrap_or_default());
-            assert!(path.exists(), "{}: {target}", page.display());
+fn every_command_is_on_its_page() {
+    let page = fs::read_to_string(stage::source().join("../docs/commands.md")).unwrap();
+    let mut missing: Vec<String> = debugger_commands().into_iter().filter(|name| !page.contains(&format!("`{name}"))).collect();
+    for program in ["live-record", "udb", "shmem-inspect", "undo-replay"] {
+        let section = page.split("\n## ").find(|section| section.starts_with(program)).unwrap_or_else(|| panic!("no section on {program}"));
+        let whole = help(program, &[]);
+        let mut helps = vec![whole.clone()];
+        for subcommand in subcommands(&whole) {
+            let words: &[&str] = if program == "shmem-inspect" { &["LOG", subcommand] } else { &[subcommand] };
+            helps.push(help(program, words));
+            if !section.contains(&format!("| `{subcommand}")) {
+                missing.push(format!("{program} {subcommand}"));
+            }
         }
+        let options = helps.iter().flat_map(|help| options(help)).filter(|name| !section.contains(&format!("--{name}")));
+        missing.extend(options.map(|name| format!("{program} --{name}")));
     }
-}
-
-#[test]
-fn every_page_is_in_the_book() {
-    let summary = fs::read_to_string(stage::source().join("../docs/SUMMARY.md")).unwrap();
-    for page in pages() {
-        let name = page.file_name().unwrap().to_string_lossy().into_owned();
-        assert!(["SUMMARY.md", "README.md"].contains(&&*name) || summary.contains(&format!("({name})")), "{name}");
-    }
+    let header = fs::read_to_string(stage::source().join("../include/undolr.h")).unwrap();
+    let functions = header.lines().filter_map(|line| line.strip_prefix("UNDOLR_PUBLIC ")?.split_once('(')?.0.rsplit([' ', '*']).next());
+    let is_named =
+        |name: &str| page.contains(name) || name.strip_suffix("_get").is_some_and(|stem| page.contains(&format!("`{stem}_set`, `…_get`")));
+    missing.extend(functions.filter(|name| !is_named(name)).map(str::to_owned));
+    assert!(missing.is_empty(), "docs/commands.md does not name {}", missing.join(", "));
 }

@@ -13,7 +13,7 @@
 //! | sql | the tests of `sql`, a workspace of its own |
 //!
 //! Each layer is one command that a person can type too. It has a time limit, building included; a layer that fails or hangs does not
-//! keep the next from running ([`watch`]). The tests of the crate `tests` find what was built in the directory that `UNDO_STAGE` names.
+//! keep the next from running ([`watch()`]). The tests of the crate `tests` find what was built in the directory that `UNDO_STAGE` names.
 
 mod family;
 mod tally;

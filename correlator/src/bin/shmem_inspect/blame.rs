@@ -20,7 +20,7 @@ pub struct Arguments {
     /// Whose view counts: number, process or name as `info` lists them
     #[arg(short, long)]
     recording: Option<String>,
-    /// When in that recording, as BB[:PC]; the end if not given
+    /// When in that recording, as `BB[:PC]`; the end if not given
     #[arg(short, long, value_parser = parse::time)]
     time: Option<Time>,
     /// Only the writes of which bytes are still there

@@ -27,7 +27,7 @@ pub struct Arguments {
     /// read, write or read/write
     #[arg(short, long, value_parser = parse::kind)]
     kind: Option<Kind>,
-    /// Not before this time, as BB[:PC]
+    /// Not before this time, as `BB[:PC]`
     #[arg(long, value_parser = parse::time)]
     from: Option<Time>,
     /// Before this time
