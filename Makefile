@@ -5,7 +5,7 @@ DESTDIR =
 # Set it to build `shmem-inspect sql` too, which takes minutes: make install WITH_SQL=1
 WITH_SQL =
 
-.PHONY: build demo test check install uninstall setup
+.PHONY: build demo test check install uninstall deb setup setup-test
 
 build: setup
 	cargo xtask build $(if $(WITH_SQL),--with-sql)
@@ -15,7 +15,7 @@ demo: setup
 	cargo xtask demo
 
 # All tests; how many passed is on the last line.
-test: setup
+test: setup-test
 	cargo xtask test
 
 check: setup
@@ -27,6 +27,13 @@ install: build
 uninstall:
 	cargo xtask uninstall --prefix '$(PREFIX)' --destdir '$(DESTDIR)'
 
+# A Debian package in target/debian; needs cargo-deb.
+deb: setup
+	cargo xtask deb $(if $(WITH_SQL),--with-sql)
+
 # Installs what is missing, or says what to install.
 setup:
 	@sh xtask/setup.sh
+
+setup-test:
+	@sh xtask/setup.sh test

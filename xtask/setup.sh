@@ -2,9 +2,14 @@
 # Checks what building, the demo and the tests need, and installs what is missing when run as root on a machine with apt-get. Otherwise it
 # says in one line what to install, and fails. A shell script because it must run before cargo can. It prints nothing when nothing is missing.
 #
+#     setup.sh         for building and the demo
+#     setup.sh test    for the tests as well
+#
 # Needed: cargo by rustup (with the toolchain and targets of rust-toolchain.toml), gcc, binutils, the C library's headers and its
-# debug symbols (frames inside abort() have names by them), gdb 12 or later with Python, git, pkg-config.
+# debug symbols (frames inside abort() have names by them), gdb 12 or later with Python, git, pkg-config; for the tests g++ too, which builds the
+# fuzz targets' library.
 set -u
+purpose=${1:-}
 cd "$(dirname "$0")/.." || exit 1
 
 have() { command -v "$1" >/dev/null 2>&1; }
@@ -32,6 +37,7 @@ missing() {
     have_libc_symbols || echo libc6-dbg
     have_gdb || echo gdb
     have pkg-config || echo pkg-config
+    [ "$purpose" != test ] || have g++ || echo g++
 }
 
 packages=$(missing | tr '\n' ' ')

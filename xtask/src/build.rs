@@ -33,7 +33,7 @@ const EXECUTABLE: u32 = 0o755;
 const DATA: u32 = 0o644;
 
 /// Those with man pages and shell completions.
-const WITH_PAGES: [&str; 3] = ["live-record", "undo-replay", "shmem-inspect"];
+const WITH_PAGES: [&str; 4] = ["live-record", "undo-replay", "shmem-inspect", "udb"];
 
 #[derive(clap::Args)]
 pub struct Options {

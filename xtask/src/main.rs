@@ -7,6 +7,7 @@ mod bench_record;
 mod bench_udb;
 mod build;
 mod check;
+mod deb;
 mod demo;
 mod docs;
 mod fuzz;
@@ -37,6 +38,8 @@ enum Command {
     Install(install::Options),
     /// Remove what install put under a prefix
     Uninstall(install::Options),
+    /// Make a Debian package of everything a user gets, in target/debian
+    Deb(build::Options),
     /// Record the example until it fails and walk to the cause, leaving a person at a terminal in udb
     Demo,
     /// Formatting, lints, and what else can be judged without running the product
@@ -91,6 +94,7 @@ fn run(command: Command) -> Result<()> {
         Command::Build(options) => build::run_build_with(&workspace, &options),
         Command::Install(options) => install::install(&workspace, &options),
         Command::Uninstall(options) => install::uninstall(&options),
+        Command::Deb(options) => deb::make(&workspace, &options),
         Command::Demo => demo::demo(&workspace),
         Command::Check => check::run_checks(&workspace),
         Command::Docs => docs::run_checks(&workspace),

@@ -79,6 +79,7 @@ fn measure(setting: &Setting, quick: bool) -> Result<Vec<Figure>> {
     }
     let ours = reverse_watch(setting, GDB_ROUNDS)?;
     let (recorded, reversed) = setting.gdb(GDB_ROUNDS)?;
+    add("reverse_watch_20000_ms", 1e3 * ours, None, format!("{GDB_ROUNDS} stores back"));
     add("gdb_record_full_s", recorded, None, format!("gdb records {GDB_ROUNDS} stores"));
     add("gdb_reverse_watch_s", reversed, None, format!("gdb goes {GDB_ROUNDS} stores back"));
     add("reverse_watch_vs_gdb", ours / reversed, None, format!("ours goes {GDB_ROUNDS} stores back in {ours:.4} s"));

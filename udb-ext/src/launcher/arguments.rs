@@ -54,7 +54,7 @@ const ONE_DASH: [(&str, &str); 14] = [
     ("-version", "--version"),
 ];
 
-fn command() -> Command {
+pub fn command() -> Command {
     let flag = |name: &'static str| Arg::new(name).long(name).action(ArgAction::SetTrue);
     Command::new("udb")
         .version(env!("CARGO_PKG_VERSION"))

@@ -27,8 +27,11 @@ struct Startup {
     event_log_mode: Option<String>,
 }
 
-/// Becomes gdb. Returns only where there is nothing to start: `--help`, or an error to tell.
+/// Becomes gdb. Returns only where there is nothing to start: `--help`, `--write-pages`, or an error to tell.
 pub fn launch(arguments: impl Iterator<Item = OsString>) -> anyhow::Result<ExitCode> {
+    if let Some(code) = pages::write_if_asked(arguments::command) {
+        return Ok(code);
+    }
     let arguments = match Arguments::parse(arguments) {
         Ok(arguments) => arguments,
         Err(text) => {
