@@ -62,7 +62,7 @@ numbers! {
         /// Arguments: bbcount and pc of the limit (bbcount 0: none; pc 0: the first time of that bbcount), [`run_flags`], nanoseconds
         /// after which to pause (0: never). Replies with a [`Reason`].
         Run = 1,
-        /// Arguments: bbcount and pc up to which to step; bbcount 0: one step. Replies with a [`Reason`]; [`value::PREVIOUS`].
+        /// Arguments: bbcount and pc up to which to step; bbcount 0: one step. Replies with a [`Reason`]; [`value::PREVIOUS_BBCOUNT`] and [`value::PREVIOUS_PC`].
         Step = 2,
         /// Data: u64 number of breakpoints, of watchpoints, of conditions; pcs; (address, length, kind) triples, kind 0 write, 1 read,
         /// 2 access; a condition's breakpoint's pc, its length, its code.
