@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use engine::arena;
 use nix::sys::memfd::{MFdFlags, memfd_create};
-use recording::{ChunkKind, FIRST_WITH_RUNNING_HASH, MappingFlags, Recording};
+use recording::{ChunkKind, FIRST_WITH_RUNNING_HASH, MappingFlags, Recording, Time};
 use replay_guest::plan::{self, NO_IMAGE, Plan};
 
 use crate::timeline::Error;
@@ -150,6 +150,10 @@ fn layout(recording: &Recording) -> Result<Plan, Error> {
         plan.mappings.push(entry);
         reached = mapping.end;
     }
+    let begin = Time { bbcount: 1, pc: meta.begin_registers.rip };
+    if meta.begin != begin {
+        return Err(bad(recording, ChunkKind::Meta, format_args!("field begin: expected {begin}, found {}", meta.begin)));
+    }
     let flags = meta.begin_registers.rflags;
     if flags & NEVER_AT_BEGIN != 0 {
         let what = format_args!("field begin_registers: rflags: expected none of {NEVER_AT_BEGIN:#x}, found {flags:#x}");
@@ -157,7 +161,6 @@ fn layout(recording: &Recording) -> Result<Plan, Error> {
     }
     let head = &mut plan.head;
     head.controller_pid = u64::from(std::process::id());
-    head.bbcount = 1;
     head.registers = meta.begin_registers;
     (head.brk_start, head.brk) = (meta.brk_start, meta.brk);
     head.registers_mask = if recording.version() < FIRST_WITH_RUNNING_HASH { u64::MAX } else { u64::from(u32::MAX) };

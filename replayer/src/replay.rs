@@ -206,10 +206,19 @@ impl Timeline for Replay {
             Some(pc) => Time { bbcount, pc },
         };
         let missing = Error::NoSuchTime { bbcount, pc: pc.unwrap_or(0) };
-        if target < begin || target > end || pc == Some(0) {
+        if target < begin || target > end {
             return Err(missing);
         }
-        if self.go(target)? { Ok(self.stop(StopReason::Arrived)) } else { Err(missing) }
+        let here = self.now();
+        if !self.go(target)? {
+            return Err(missing);
+        }
+        // Only a jump leads to pc 0, so it can be no other than the first time of its bbcount; but that may be elsewhere.
+        if pc == Some(0) && self.now().pc != 0 {
+            self.restore(here)?;
+            return Err(missing);
+        }
+        Ok(self.stop(StopReason::Arrived))
     }
 
     fn step(&mut self, direction: Direction) -> Result<Stop, Error> {

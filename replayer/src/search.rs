@@ -160,7 +160,10 @@ impl Replay {
 
     /// A process at or soon behind `start`, which may not exist, or at the checkpoint before it.
     fn process_before(&mut self, start: Time, here: Time) -> Result<Process, Error> {
-        let at_most = Time { bbcount: here.bbcount, pc: here.pc - 1 };
+        let at_most = match here.pc.checked_sub(1) {
+            Some(pc) => Time { bbcount: here.bbcount, pc },
+            None => Time { bbcount: here.bbcount.saturating_sub(1), pc: u64::MAX },
+        };
         let base = if start > self.begin() { start } else { self.begin() };
         let mut process = self.checkpoints.nearest(base.min(at_most)).fork()?;
         if process.time < start {

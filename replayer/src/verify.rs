@@ -43,20 +43,21 @@ impl Replay {
         };
         let end = self.end();
         if reply.reason != Reason::End || reply.time != end {
-            return Err(Error::Diverged { time: reply.time, what: format!("the recording ends at {end}") });
+            return Err(Error::Diverged { time: reply.time, what: format!("event {}: the recording ends at {end}", reply.events) });
         }
-        self.check_end(process.registers()?, end)?;
+        self.check_end(process.registers()?, end, reply.events)?;
         // The end itself is an event too.
         Ok(Verdict { end, events: reply.events + 1, memory_hashes: reply.hashes, took: start.elapsed() })
     }
 
-    fn check_end(&self, found: Registers, time: Time) -> Result<(), Error> {
+    fn check_end(&self, found: Registers, time: Time, event: u64) -> Result<(), Error> {
         let meta = self.metadata();
         // A program that was killed or detached from outside could not note its registers.
         let noted = meta.end_registers.gpr != [0; 16] && meta.end == time && meta.end_reason != EndReason::Detached;
         let expected = Registers { rflags: found.rflags, ..meta.end_registers };
         if noted && found != expected {
-            return Err(Error::Diverged { time, what: format!("the final registers differ: recorded {expected:x?}, here {found:x?}") });
+            let what = format!("event {event}: the final registers differ: recorded {expected:x?}, here {found:x?}");
+            return Err(Error::Diverged { time, what });
         }
         Ok(())
     }

@@ -173,6 +173,27 @@ fn t5_breakpoints_stop_both_ways() {
     assert_eq!(after.time, at(made.end.bbcount, made.places.interrupted));
 }
 
+/// A program that calls a null pointer dies at pc 0, which is a time like any other.
+#[test]
+fn t3_pc_0_can_be_visited() {
+    let Opened { mut replay, made, .. } = opened_with(Flaw::NullCall);
+    assert_eq!(made.end.pc, 0);
+    assert_eq!(replay.verify(|_| {}).unwrap().end, made.end);
+    let (end, call) = (made.end, at(made.end.bbcount - 1, made.places.exit));
+    assert_eq!(replay.seek(end.bbcount, Some(0)).unwrap(), Stop { time: end, reason: StopReason::Arrived });
+    assert_eq!(replay.registers().unwrap().rip, 0);
+    assert_eq!(replay.step(Direction::Forward).unwrap(), Stop { time: end, reason: StopReason::End });
+    assert_eq!(replay.step(Direction::Backward).unwrap().time, call);
+    assert_eq!(replay.step(Direction::Forward).unwrap().time, end);
+    assert_eq!(resume(&mut replay, Direction::Backward, &breakpoint(made.places.exit)).time, call);
+    let points = Points::default();
+    assert_eq!(resume(&mut replay, Direction::Forward, &points), Stop { time: end, reason: StopReason::Signal(11) });
+    assert_eq!(resume(&mut replay, Direction::Backward, &watch(DATA + 32, 8, WatchKind::Write)).time.pc, made.places.handler);
+    assert_eq!(replay.seek(end.bbcount, None).unwrap().time, end);
+    assert!(matches!(replay.seek(call.bbcount, Some(0)), Err(Error::NoSuchTime { pc: 0, .. })));
+    assert_eq!(replay.now(), end);
+}
+
 #[test]
 fn t5_a_fatal_signal_is_reported_once_at_the_end() {
     let Opened { mut replay, made, .. } = opened_with(Flaw::Killed);

@@ -27,13 +27,15 @@ use walk::{Move, walk};
 const MOVES: usize = 25;
 
 /// Programs with calls, handlers, jumps out of them, code that is made and changed, mappings that come and go, and shared memory.
-const PROGRAMS: [&str; 10] = [
+const PROGRAMS: [&str; 12] = [
     "library/text.c",
     "library/long_jumps.c",
     "library/exceptions.cc",
     "instructions/strings.c",
     "memory/jit.c",
     "memory/mappings.c",
+    "signals/breakpoint.c",
+    "signals/faults.c",
     "signals/stack_states.c",
     "signals/to_itself.c",
     "signals/restart.c",

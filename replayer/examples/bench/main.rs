@@ -1,7 +1,7 @@
 //! Measures replay against recording, seeks, and searches backwards against gdb's: `cargo xtask bench replay` runs this.
 //!
 //! ```text
-//!   bench [--json] [--quick]
+//!   bench [--json] [--quick] [--only replay|seek|watch|gdb]…
 //! ```
 //!
 //! | figure | what it is |
@@ -15,19 +15,20 @@
 //! | `reverse_watch_1eN_s` | at the end of a loop of 10ᴺ volatile stores: reverse-continue to the one store to another word before it |
 //! | `gdb_…` | the same in gdb with `record full`, on a loop that it can cope with, and ours on that loop |
 //!
-//! `--quick` does less work and gives rougher figures.
+//! `--quick` does less work and gives rougher figures; `--only` measures a part.
 
 mod setting;
 
 use std::time::Instant;
 
-use anyhow::{Result, ensure};
+use anyhow::{Context, Result, ensure};
 use replayer::{Cancel, Direction, Points, Replay, StopReason, Timeline, WatchKind, Watchpoint};
 use setting::{Made, Setting, replay};
 
 /// gdb records some ten thousand instructions a second.
 const GDB_ROUNDS: u64 = 20_000;
 const LONG_CPU_SECONDS: f64 = 10.0;
+const PARTS: [&str; 4] = ["replay", "seek", "watch", "gdb"];
 
 struct Figure {
     name: &'static str,
@@ -38,13 +39,29 @@ struct Figure {
 }
 
 fn main() -> Result<()> {
-    let arguments: Vec<String> = std::env::args().skip(1).collect();
-    let has = |name: &str| arguments.iter().any(|argument| argument == name);
-    if let Some(unknown) = arguments.iter().find(|argument| !["--json", "--quick"].contains(&argument.as_str())) {
-        anyhow::bail!("unknown option {unknown}; there are --json and --quick");
+    let (mut json, mut quick, mut parts) = (false, false, Vec::new());
+    let mut arguments = std::env::args().skip(1);
+    while let Some(argument) = arguments.next() {
+        match argument.as_str() {
+            "--json" => json = true,
+            "--quick" => quick = true,
+            "--only" => {
+                let part = arguments.next().unwrap_or_default();
+                parts.push(
+                    *PARTS
+                        .iter()
+                        .find(|known| **known == part)
+                        .with_context(|| format!("--only: expected one of {PARTS:?}, found {part:?}"))?,
+                );
+            }
+            _ => anyhow::bail!("unknown option {argument}; there are --json, --quick and --only"),
+        }
     }
-    let figures = measure(&Setting::new()?, has("--quick"))?;
-    if has("--json") {
+    if parts.is_empty() {
+        parts = PARTS.to_vec();
+    }
+    let figures = measure(&Setting::new()?, quick, &parts)?;
+    if json {
         println!("{}", serde_json::Value::from_iter(figures.iter().map(|figure| (figure.name, figure.value))));
         return Ok(());
     }
@@ -58,31 +75,42 @@ fn main() -> Result<()> {
     Ok(())
 }
 
-fn measure(setting: &Setting, quick: bool) -> Result<Vec<Figure>> {
+fn measure(setting: &Setting, quick: bool, parts: &[&str]) -> Result<Vec<Figure>> {
     let scale = if quick { 10 } else { 1 };
     let mut figures = Vec::new();
     let mut add = |name, value, target, note: String| figures.push(Figure { name, value, target, note });
+    let wants = |part: &str| parts.contains(&part);
 
-    let long = long_recording(setting, quick)?;
-    let (stores, stores_note) = replay_vs_record(setting, "stores", 1_000_000_000 / scale)?;
-    let long_replay = replay(&long.made)?.as_secs_f64();
-    let mixed = long_replay / long.made.took.as_secs_f64();
-    add("native_cpu_s", long.native, None, "CPU time of the long program, not recorded".into());
-    let mixed_note = format!("sorting and printing: {long_replay:.2} s / {:.2} s; stores: {stores_note}", long.made.took.as_secs_f64());
-    add("replay_vs_record", mixed.max(stores), Some(1.2), mixed_note);
-    let (calls, note) = replay_vs_record(setting, "calls", 1_000_000 / scale)?;
-    add("replay_vs_record_calls", calls, Some(1.0), note);
-    seeks(&long.made, if quick { 20 } else { 100 }, &mut add)?;
-    let far = if quick { ("reverse_watch_1e8_s", 100_000_000, None) } else { ("reverse_watch_1e9_s", 1_000_000_000, Some(6.6)) };
-    for (name, rounds, target) in [("reverse_watch_1e5_s", 100_000, None), ("reverse_watch_1e7_s", 10_000_000, None), far] {
-        add(name, reverse_watch(setting, rounds)?, target, format!("{rounds} stores back"));
+    if wants("replay") || wants("seek") {
+        let long = long_recording(setting, quick)?;
+        add("native_cpu_s", long.native, None, "CPU time of the long program, not recorded".into());
+        if wants("replay") {
+            let (stores, stores_note) = replay_vs_record(setting, "stores", 1_000_000_000 / scale)?;
+            let long_replay = replay(&long.made)?.as_secs_f64();
+            let took = long.made.took.as_secs_f64();
+            let note = format!("sorting and printing: {long_replay:.2} s / {took:.2} s; stores: {stores_note}");
+            add("replay_vs_record", (long_replay / took).max(stores), Some(1.2), note);
+            let (calls, note) = replay_vs_record(setting, "calls", 1_000_000 / scale)?;
+            add("replay_vs_record_calls", calls, Some(1.0), note);
+        }
+        if wants("seek") {
+            seeks(&long.made, if quick { 20 } else { 100 }, &mut add)?;
+        }
     }
-    let ours = reverse_watch(setting, GDB_ROUNDS)?;
-    let (recorded, reversed) = setting.gdb(GDB_ROUNDS)?;
-    add("reverse_watch_20000_ms", 1e3 * ours, None, format!("{GDB_ROUNDS} stores back"));
-    add("gdb_record_full_s", recorded, None, format!("gdb records {GDB_ROUNDS} stores"));
-    add("gdb_reverse_watch_s", reversed, None, format!("gdb goes {GDB_ROUNDS} stores back"));
-    add("reverse_watch_vs_gdb", ours / reversed, None, format!("ours goes {GDB_ROUNDS} stores back in {ours:.4} s"));
+    if wants("watch") {
+        let far = if quick { ("reverse_watch_1e8_s", 100_000_000, None) } else { ("reverse_watch_1e9_s", 1_000_000_000, Some(6.6)) };
+        for (name, rounds, target) in [("reverse_watch_1e5_s", 100_000, None), ("reverse_watch_1e7_s", 10_000_000, None), far] {
+            add(name, reverse_watch(setting, rounds)?, target, format!("{rounds} stores back"));
+        }
+    }
+    if wants("gdb") {
+        let ours = reverse_watch(setting, GDB_ROUNDS)?;
+        let (recorded, reversed) = setting.gdb(GDB_ROUNDS)?;
+        add("reverse_watch_20000_ms", 1e3 * ours, None, format!("{GDB_ROUNDS} stores back"));
+        add("gdb_record_full_s", recorded, None, format!("gdb records {GDB_ROUNDS} stores"));
+        add("gdb_reverse_watch_s", reversed, None, format!("gdb goes {GDB_ROUNDS} stores back"));
+        add("reverse_watch_vs_gdb", ours / reversed, None, format!("ours goes {GDB_ROUNDS} stores back in {ours:.4} s"));
+    }
     Ok(figures)
 }
 

@@ -248,12 +248,7 @@ impl ReplayHost {
         if let Some(next) = self.log.next().filter(|next| next.time < time) {
             self.diverge(
                 engine,
-                alloc::format!(
-                    "event {}: {} was recorded at {}, but the program did not come by there",
-                    self.log.consumed(),
-                    next.kind.name(),
-                    next.time
-                ),
+                alloc::format!("{} was recorded at {}, but the program did not come by there", next.kind.name(), next.time),
             )
         }
     }

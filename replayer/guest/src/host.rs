@@ -76,7 +76,7 @@ impl ReplayHost {
         match self.log.event() {
             Ok(Some(event)) => event,
             Ok(None) => self.diverge(engine, "the recording has no more events".into()),
-            Err(error) => self.diverge(engine, format!("event {}: {error}", self.log.consumed())),
+            Err(error) => self.diverge(engine, format!("{error}")),
         }
     }
 
@@ -88,23 +88,21 @@ impl ReplayHost {
         // Status flags that no instruction reads again may differ, so none are compared.
         let registers = Registers { rflags: 0, ..self.registers(engine.context()) };
         if state_hash(&registers) & self.registers_mask != expected {
-            let text =
-                format!("the registers differ at {} event {}; here they are {:x?}", next.kind.name(), self.log.consumed(), registers);
-            self.diverge(engine, text)
+            self.diverge(engine, format!("the registers differ at {}; here they are {registers:x?}", next.kind.name()))
         }
     }
 
     fn advance(&mut self, engine: &mut Guest) {
         self.slot.beat();
         if let Err(error) = self.log.advance() {
-            self.diverge(engine, format!("event {}: {error}", self.log.consumed()))
+            self.diverge(engine, format!("{error}"))
         }
     }
 
     fn body(&mut self, engine: &mut Guest, event: &EventRef<'static>) -> (Body<'static>, Writes<'static>) {
         match event.body_and_writes() {
             Ok(parts) => parts,
-            Err(error) => self.diverge(engine, format!("event {}: {error}", self.log.consumed())),
+            Err(error) => self.diverge(engine, format!("{error}")),
         }
     }
 
@@ -113,12 +111,12 @@ impl ReplayHost {
             self.slot.beat();
             let write = match write {
                 Ok(write) => write,
-                Err(error) => self.diverge(engine, format!("event {}: {error}", self.log.consumed())),
+                Err(error) => self.diverge(engine, format!("{error}")),
             };
             let length = write.bytes.len() as u64;
             engine.open_code(write.addr, write.addr.saturating_add(length));
             if self.vm.write(write.addr, write.bytes) != write.bytes.len() {
-                let text = format!("event {} writes {length} bytes to {:#x}, which is not mapped", self.log.consumed(), write.addr);
+                let text = format!("it writes {length} bytes to {:#x}, which is not mapped", write.addr);
                 self.diverge(engine, text)
             }
             self.note_written(engine, write.addr, length, time);
@@ -168,10 +166,8 @@ impl ReplayHost {
         if let (Body::MemoryHash(expected), _) = self.body(engine, &event) {
             if let Err((hash, pages)) = validate::compare(&self.vm, self.slot, &expected) {
                 let text = format!(
-                    "memory differs at event {}: {} pages with hash {:#x} were recorded, {pages} with {hash:#x} are here",
-                    self.log.consumed(),
-                    expected.pages,
-                    expected.hash
+                    "memory differs: {} pages with hash {:#x} were recorded, {pages} with {hash:#x} are here",
+                    expected.pages, expected.hash
                 );
                 self.diverge(engine, text)
             }
@@ -227,11 +223,7 @@ impl ReplayHost {
 
     fn enter_handler(&mut self, engine: &mut Guest, signal: &Signal<'_>, writes: Writes<'static>) {
         if signal.registers.rflags & TRAP_FLAG != 0 {
-            let text = format!(
-                "event {}: a handler's first instruction: expected no trap flag, found rflags {:#x}",
-                self.log.consumed(),
-                signal.registers.rflags
-            );
+            let text = format!("a handler's first instruction: expected no trap flag, found rflags {:#x}", signal.registers.rflags);
             self.diverge(engine, text)
         }
         let time = now(engine);
@@ -293,7 +285,7 @@ impl ReplayHost {
         }
     }
 
-    /// Marks what a system call read from shared memory; the event only says what it wrote.
+    /// What the kernel did for the call: to the address space, to memory, to the fs base.
     fn apply_call(&mut self, engine: &mut Guest, event: &EventRef<'static>, call: &recording::Syscall, writes: Writes<'static>) {
         let nr = u64::from(call.number);
         let mut changed = match self.vm.apply(nr, &call.args, call.result, event.offset()) {
@@ -335,9 +327,7 @@ impl Host for ReplayHost {
             self.diverge(engine, "a system call event without a system call".into())
         };
         if (call.number, call.args) != (number, args) {
-            let text =
-                format!("event {}: recorded system call {} {:x?}, here {number} {args:x?}", self.log.consumed(), call.number, call.args);
-            self.diverge(engine, text)
+            self.diverge(engine, format!("recorded system call {} {:x?}, here {number} {args:x?}", call.number, call.args))
         }
         self.apply_call(engine, &event, &call, writes);
         if number == raw::__NR_rt_sigreturn {
@@ -381,8 +371,7 @@ impl Host for ReplayHost {
             Nondeterministic::Rdpid => Instruction::Rdpid,
         };
         if nondet.instruction != instruction {
-            let text = format!("event {}: recorded {}, here {}", self.log.consumed(), nondet.instruction.name(), instruction.name());
-            self.diverge(engine, text)
+            self.diverge(engine, format!("recorded {}, here {}", nondet.instruction.name(), instruction.name()))
         }
         let context = engine.context();
         for (register, value) in nondet.registers.iter() {

@@ -25,7 +25,6 @@ pub struct Head {
     pub plan_bytes: u64,
     pub events_bytes: u64,
     pub controller_pid: u64,
-    pub bbcount: u64,
     pub registers: Registers,
     pub brk_start: u64,
     pub brk: u64,
@@ -84,7 +83,7 @@ impl Plan {
     pub fn encode(&self) -> alloc::vec::Vec<u8> {
         let mut words = alloc::vec::Vec::new();
         let head = &self.head;
-        words.extend([head.magic, head.plan_bytes, head.events_bytes, head.controller_pid, head.bbcount]);
+        words.extend([head.magic, head.plan_bytes, head.events_bytes, head.controller_pid]);
         words.extend(head.registers.gpr);
         words.extend([head.registers.rip, head.registers.rflags, head.registers.fs_base, head.registers.gs_base]);
         words.extend([

@@ -1,5 +1,6 @@
 //! Answering the controlling process while the guest stands still.
 
+use alloc::format;
 use alloc::string::String;
 use alloc::vec;
 
@@ -16,10 +17,10 @@ use crate::watch::Points;
 use crate::{start, validate};
 
 impl ReplayHost {
-    /// Ends the replay here: says what differs, and from now on only answers questions.
+    /// Ends the replay here: says what differs at the next event, and from now on only answers questions.
     pub fn diverge(&mut self, engine: &mut Guest, what: String) -> ! {
         self.report(engine, Reason::Diverged, 0);
-        self.slot.set_data(what.as_bytes());
+        self.slot.set_data(format!("event {}: {what}", self.log.consumed()).as_bytes());
         loop {
             self.serve_until_run(engine);
             self.refuse("the replay has diverged and cannot go on");

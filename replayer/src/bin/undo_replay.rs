@@ -149,7 +149,9 @@ fn verify(file: &Path, json: bool) -> Result<ExitCode> {
     let mut replay = Replay::open(file)?;
     let bar = if std::io::stderr().is_terminal() && !json { ProgressBar::new(replay.event_count() as u64) } else { ProgressBar::hidden() };
     bar.set_style(ProgressStyle::with_template("{bar:40} {pos}/{len} events {msg}")?);
+    let mut checked = 0;
     let outcome = replay.verify(|progress| {
+        checked = progress.events;
         bar.set_position(progress.events);
         bar.set_message(format!("at {}", progress.time));
     });
@@ -172,7 +174,8 @@ fn verify(file: &Path, json: bool) -> Result<ExitCode> {
             let verified = Verified {
                 file: shown,
                 verdict: "diverged",
-                events: 0,
+                // Those since the last progress are not among them; the difference names the very event.
+                events: checked,
                 memory_hashes: 0,
                 end: time.to_string(),
                 seconds: 0.0,

@@ -140,13 +140,19 @@ pub enum Flaw {
     Long,
     /// Nothing, but a signal ends the program instead of its exit.
     Killed,
+    /// Nothing, but the program jumps to address 0 instead of its exit, and a signal ends it there.
+    NullCall,
     /// It was made on a processor with a feature that none has.
     OtherProcessor,
 }
 
 impl Flaw {
     const fn ending(self) -> (EndReason, i32) {
-        if matches!(self, Flaw::Killed) { (EndReason::Signalled, 6) } else { (EndReason::Exited, 0) }
+        match self {
+            Flaw::Killed => (EndReason::Signalled, 6),
+            Flaw::NullCall => (EndReason::Signalled, 11),
+            _ => (EndReason::Exited, 0),
+        }
     }
 
     const fn loops(self) -> u64 {
@@ -205,7 +211,7 @@ pub fn make(path: &Path, flaw: Flaw) -> Made {
     places.interrupted = asm.raw(&[0x90]);
     asm.set(0, 231);
     asm.raw(&[0x31, 0xff]);
-    places.exit = asm.raw(&[0x0f, 0x05]);
+    places.exit = asm.raw(if flaw == Flaw::NullCall { &[0xff, 0xe7] } else { &[0x0f, 0x05] }); // jmp rdi, or syscall
     places.handler = asm.store(0, DATA + 32);
     asm.set(0, 15);
     let sigreturn = asm.raw(&[0x0f, 0x05]);
@@ -232,16 +238,16 @@ pub fn make(path: &Path, flaw: Flaw) -> Made {
     let hash = if flaw == Flaw::WrongHash { 1 } else { hasher.finish() };
     log.add(bb, places.exit, &Body::MemoryHash(MemoryHash { hash, pages: 1, ranges: Ranges::default() }), &[], &[(DATA, 4096)]);
     let (reason, status) = flaw.ending();
-    if reason == EndReason::Signalled {
-        let registers = Registers { rip: places.exit, ..Registers::default() };
-        let body = Signal { number: status as u32, action: SignalAction::Terminate, siginfo: &[0; 128], registers };
-        log.add(bb, places.exit, &Body::Signal(body), &[], &[]);
-    }
-    log.add(bb, places.exit, &Body::End(End { reason, status, message: "" }), &[], &[]);
-    places.end_bbcount = bb;
-
     let begin = Time { bbcount: 1, pc: CODE };
-    let end = Time { bbcount: bb, pc: places.exit };
+    let end = if flaw == Flaw::NullCall { Time { bbcount: bb + 1, pc: 0 } } else { Time { bbcount: bb, pc: places.exit } };
+    if reason == EndReason::Signalled {
+        let registers = Registers { rip: end.pc, ..Registers::default() };
+        let body = Signal { number: status as u32, action: SignalAction::Terminate, siginfo: &[0; 128], registers };
+        log.add(end.bbcount, end.pc, &Body::Signal(body), &[], &[]);
+    }
+    log.add(end.bbcount, end.pc, &Body::End(End { reason, status, message: "" }), &[], &[]);
+    places.end_bbcount = end.bbcount;
+
     write(path, &asm.bytes, &log, &places, end, flaw);
     Made { places, begin, end }
 }
