@@ -1,11 +1,13 @@
 //! `shmem-inspect` as it is called: every command, for people and for programs, on a log of which the contents are known.
 mod common;
+#[path = "common/corpus.rs"]
+mod corpus;
 use common::*;
 use correlator::{Kind, Record};
 use serde_json::Value;
+use std::collections::HashSet;
 use std::fs;
 use std::io::{BufRead, BufReader};
-use std::path::Path;
 use std::process::{Command, Stdio};
 
 /// The command's status, output and errors.
@@ -116,7 +118,7 @@ fn dump_filters() {
     let line = &json_lines(&run(&[&log, "--json", "dump", "-n", "1"]).ok())[0];
     assert_eq!(line["written"], "01010101");
     assert_eq!((&line["kind"], &line["len"], &line["pid"], &line["bbcount"]), (&"write".into(), &4.into(), &100.into(), &2.into()));
-    run(&[&log, "dump", "-r", "nobody"]).fails("expected a number, process or name that `info` lists, found nobody");
+    run(&[&log, "dump", "-r", "nobody"]).fails("expected a number, process, name or file that `info` lists, found nobody");
     run(&[&log, "dump", "--address", "0x10"]).fails("0x10: no shared memory is mapped there");
 }
 
@@ -145,6 +147,8 @@ fn blame_names_who_wrote() {
     let address = format!("{:#x}", address(0, 0));
     let text = run(&[&log, "blame", &address]).ok();
     assert_eq!(text, run(&["blame", &address, &log]).ok(), "the log may come last");
+    let output = command(&["blame", &address]).current_dir(history.dir.path()).output().unwrap();
+    assert_eq!(text, String::from_utf8(output.stdout).unwrap(), "the only log of the directory");
     let rows: Vec<&str> = text.lines().collect();
     assert!(rows[0].contains("PID") && rows[1].contains("100") && rows[1].contains("write") && rows[2].contains("101"), "{text}");
     let value = json(&run(&[&log, "--json", "blame", &address]).ok());
@@ -168,6 +172,7 @@ fn blame_names_who_wrote() {
     assert!(run(&[&log, "blame", "-r", "101", "--time", "1", &theirs]).ok().contains("has not accessed it yet"));
     run(&[&log, "blame", "0x10"]).fails("0x10: no recording has shared memory there");
     run(&[&log, "blame", &address, "--time", "5"]).fails("say which with --recording");
+    assert!(run(&[&log, "blame", "7f00"]).err.contains("is it 0x7f00?"));
     assert!(run(&[&log, "blame", "here"]).err.contains("expected a number like 4096 or 0x1000, found here"));
 }
 
@@ -256,7 +261,11 @@ fn errors_are_one_line_that_names_the_file() {
     fs::write(path("text.shmem"), "no log").unwrap();
     run(&[&path("text.shmem"), "hot"]).fails("text.shmem");
     run(&[&path("log.txt")]).fails("expected a name that ends in .undo or .shmem");
-    run(&["info"]).fails("which log?");
+    run(&["info", &path("")]).fails("which log?");
+    fs::remove_file(path("zero.shmem")).unwrap();
+    run(&["info", &path("")]).fails("text.shmem");
+    fs::remove_file(path("text.shmem")).unwrap();
+    run(&["info", &path("")]).fails("There is none (.shmem)");
 }
 
 /// Two that build the index at the same time: both answer, and one file is left.
@@ -302,45 +311,50 @@ fn visible(line: &str) -> String {
     parts.fold(first, |text, part| text + part.split_once('m').map_or("", |(_, rest)| rest))
 }
 
-/// Every command on damaged logs: an end in time, an answer or a clear error, never a panic.
+/// Every command on every broken log: an answer that says what it left out, or an error that names the file; never a panic.
 #[test]
-fn damaged_logs_go_through_every_command() {
+fn broken_logs_go_through_every_command() {
     let (history, log) = history();
-    let bytes = fs::read(&history.path).unwrap();
-    let used: Vec<usize> = (0..bytes.len()).filter(|at| bytes[*at] != 0).collect();
+    let good: HashSet<String> = run(&[&log, "export", "--format", "jsonl"]).ok().lines().map(str::to_owned).collect();
     let page = history.dir.path().join("page.html");
     let place = format!("{}+0", history.objects[0].get());
-    let commands: [&[&str]; 9] = [
-        &["info"],
+    let commands: [&[&str]; 12] = [
         &["dump"],
         &["blame", &place],
         &["blame", "-r", "2", &place, "--writers"],
+        &["blame", &format!("{:#x}", address(0, 0))],
         &["hot"],
         &["races"],
+        &["races", "--unrecorded"],
         &["timeline", "-o", page.to_str().unwrap()],
-        &["export", "--format", "jsonl"],
+        &["export", "--format", "csv"],
         &["verify"],
+        &["--json", "verify"],
+        &["info"],
     ];
-    let mut random = 88_172_645_463_325_252_u64;
-    let mut next = || {
-        random ^= random << 13;
-        random ^= random >> 7;
-        random ^= random << 17;
-        random as usize
-    };
-    for round in 0..24 {
-        let mut bad = bytes.clone();
-        if round % 4 == 3 {
-            bad.truncate(next() % bytes.len());
-        } else {
-            (0..1 + next() % 8).for_each(|_| bad[used[next() % used.len()]] = next() as u8);
+    for broken in corpus::broken_logs(&history.path, 30) {
+        let name = &broken.name;
+        fs::write(&history.path, &broken.bytes).unwrap();
+        let told = |arguments: &[&str]| {
+            let said = run(&[&[log.as_str(), "--no-cache"], arguments].concat());
+            let verified = arguments.contains(&"verify") && said.code == Some(1) && said.out.contains("expected");
+            let named = said.code == Some(1) && said.err.contains("test.shmem") && !said.err.contains("panicked");
+            assert!(said.code == Some(0) || named || verified, "{name}: {arguments:?}: {:?} {}", said.code, said.err);
+            said
+        };
+        let exported = told(&["export", "--format", "jsonl"]);
+        let rows = exported.out.lines().filter(|row| good.contains(*row)).count();
+        if broken.rest_is_right {
+            assert_eq!(rows, exported.out.lines().count(), "{name}: rows that were not there: {}", exported.out);
+            let said = exported.code != Some(0) || !exported.err.is_empty();
+            assert!(said || rows == good.len(), "{name}: only {rows} rows, and no word of it");
         }
-        fs::write(&history.path, &bad).unwrap();
         for arguments in commands {
-            let said = run(&[&[log.as_str()], arguments].concat());
-            let clear = said.code == Some(0) || said.code == Some(1) && (!said.err.is_empty() || arguments == ["verify"]);
-            assert!(clear && !said.err.contains("panicked"), "{arguments:?}: {:?} {}", said.code, said.err);
+            let said = told(arguments);
+            // What one command cannot read no other passes over in silence, but for what it does not look at.
+            let silent = said.code == Some(0) && said.err.is_empty();
+            let looks = !arguments.contains(&"info");
+            assert!(!silent || !looks || exported.err.is_empty(), "{name}: {arguments:?}: no word of: {}", exported.err);
         }
     }
-    assert!(Path::new(&log).exists());
 }

@@ -124,6 +124,9 @@ fn wrong_headers_are_named() {
 #[test]
 fn cursors_out_of_range_are_named() {
     assert_error(HDR_CURSOR, &[255; 8], &["cursor"]);
+    for cursor in 0..3 {
+        assert_error(HDR_CURSOR, &[cursor, 0, 0, 0, 0, 0, 0, 0], &["ticket of a block", &format!("at most the cursor, {cursor}")]);
+    }
     assert_error(HDR_RECORDINGS_CURSOR, &[255; 8], &["recordings cursor"]);
     assert_error(HDR_MAPPINGS_CURSOR, &[255; 8], &["mappings cursor"]);
     assert_error(HDR_SITES_CURSOR, &[255; 8], &["sites cursor"]);

@@ -19,7 +19,8 @@ impl Reader {
     pub(super) fn read_blocks(&self, cursor: u64) -> Result<(Vec<BlockInfo>, Vec<Unfinished>), ReadError> {
         let mut blocks = Vec::with_capacity(self.layout.block_headers().count.min(cursor) as usize);
         let mut youngest = (0, 0);
-        self.headers(cursor, |index, [first, second, third]| {
+        // And the next one, which shows a cursor that is too low.
+        self.headers(cursor + 1, |index, [first, second, third]| {
             let state = word(first, BLK_STATE);
             youngest = youngest.max((state >> 18, index));
             if let Some(mut block) = self.claimed(index, state, cursor)?

@@ -8,7 +8,8 @@ use serde_json::json;
 use std::io::Write;
 
 /// With `--recording`, or if a recording was given in place of the log: what led to the value that this process sees. Without: all that
-/// any process did there, to the end.
+/// any process did there, to the end. `*` marks accesses by the process whose view counts, `~` those that overlap another one in time,
+/// so that it is not known which came first.
 #[derive(clap::Args)]
 pub struct Arguments {
     /// An address in the recorded process, or OBJECT+OFFSET
@@ -17,7 +18,7 @@ pub struct Arguments {
     /// Bytes
     #[arg(short, long, default_value = "4", value_parser = parse::number)]
     len: u64,
-    /// Whose view counts: number, process or name as `info` lists them
+    /// Whose view counts: number, process, name or file as `info` lists them
     #[arg(short, long)]
     recording: Option<String>,
     /// When in that recording, as `BB[:PC]`; the end if not given

@@ -12,7 +12,7 @@ use std::time::Duration;
 /// were begun, which is only roughly that of time. For the order of accesses to one place ask `blame`.
 #[derive(clap::Args)]
 pub struct Arguments {
-    /// Only of this recording: number, process or name as `info` lists them
+    /// Only of this recording: number, process, name or file as `info` lists them
     #[arg(short, long)]
     recording: Option<String>,
     /// Only to this object
@@ -75,7 +75,7 @@ pub fn run(session: &Session, arguments: &Arguments, out: &mut impl Write) -> Re
                 recording.is_none_or(|recording| mapping.recording == recording) && address.wrapping_sub(mapping.address) < mapping.length
             };
             match reader.mappings().iter().rev().find(here) {
-                Some(mapping) => Some((mapping.object, mapping.offset + (address - mapping.address), arguments.len)),
+                Some(mapping) => Some((mapping.object, mapping.offset.saturating_add(address - mapping.address), arguments.len)),
                 None => bail!("{address:#x}: no shared memory is mapped there; `info` lists where it is"),
             }
         }
@@ -87,8 +87,8 @@ pub fn run(session: &Session, arguments: &Arguments, out: &mut impl Write) -> Re
     if !session.json {
         writeln!(
             out,
-            "{:>12} {:>4} {:>7} {:<28} {:<10} {:<18} {:>5}  Value",
-            "Position", "Num", "PID", "Time in recording", "Type", "Place", "Len"
+            "{:>12} {:>4} {:>7} {:<28} {:<10} {:<18} {:>5}  {:<12} Where",
+            "Position", "Num", "PID", "Time in recording", "Type", "Place", "Len", "Value"
         )?;
     }
     // By recording: the last that was shown.

@@ -18,7 +18,7 @@ use clap::{CommandFactory, Parser, Subcommand};
 use correlator::{Correlator, Discovery, Options, RecordingIndex, Symbols, Warning};
 use shmem_log::Reader;
 use std::io::{self, Write};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
@@ -28,15 +28,17 @@ use std::time::{Duration, Instant};
 #[derive(Parser)]
 #[command(name = "shmem-inspect", version, subcommand_precedence_over_arg = true)]
 #[command(after_help = "Examples:\n  \
-    shmem-inspect log.shmem                           what is in it\n  \
+    shmem-inspect log.shmem                           what is in it, and where shared memory is mapped\n  \
     shmem-inspect log.shmem blame 0x7f61b0794118      which processes accessed this address, and from which line\n  \
-    shmem-inspect log.shmem blame 1+0x118 --writers   who wrote what is still there, 0x118 bytes into object 1\n  \
+    shmem-inspect log.shmem blame 0x7f61b0794118 -w   who wrote what is still there\n  \
+    shmem-inspect log.shmem blame 1+0x118             the same 0x118 bytes into object 1, wherever it is mapped\n  \
+    shmem-inspect p1.undo blame 0x7f61b0794118        what led to the value that this process sees in the end\n  \
     shmem-inspect log.shmem dump --kind write --follow\n  \
     shmem-inspect log.shmem timeline -o timeline.html")]
 struct Arguments {
-    /// The log (.shmem), or a recording (.undo) that wrote to one in the same directory
-    #[arg(value_name = "LOG")]
-    log: Option<PathBuf>,
+    /// The log (.shmem), a recording (.undo) that wrote to one in the same directory, or a directory with one log
+    #[arg(value_name = "LOG", default_value = ".")]
+    log: PathBuf,
     /// Print JSON
     #[arg(long, global = true)]
     json: bool,
@@ -84,6 +86,7 @@ pub struct Session {
 
 impl Session {
     fn open(path: PathBuf, json: bool, no_cache: bool) -> Result<Session> {
+        let path = if path.is_dir() { only_log(&path)? } else { path };
         let is_recording = path.extension().is_some_and(|extension| extension == "undo");
         let discovery = Discovery::from_file(&path)?;
         // A log on its own is no cause for notes.
@@ -133,6 +136,22 @@ impl Session {
     }
 }
 
+/// The log of a directory that has just one.
+fn only_log(directory: &Path) -> Result<PathBuf> {
+    let entries = std::fs::read_dir(directory).with_context(|| format!("{}: cannot list", directory.display()))?;
+    let mut logs: Vec<PathBuf> = entries.map(|entry| entry.map(|entry| entry.path())).collect::<Result<_, _>>()?;
+    logs.retain(|path| path.extension().is_some_and(|extension| extension == "shmem"));
+    logs.sort();
+    match &logs[..] {
+        [] => bail!("which log? There is none (.shmem) in {}; see shmem-inspect --help", directory.display()),
+        [log] => Ok(log.clone()),
+        [first, second, ..] => {
+            let (first, second) = (first.display(), second.display());
+            bail!("which log? {} has {}, for example {first} and {second}", directory.display(), logs.len())
+        }
+    }
+}
+
 fn main() -> ExitCode {
     if let Some(code) = pages::write_if_asked(Arguments::command) {
         return code;
@@ -176,7 +195,7 @@ fn arguments() -> Vec<std::ffi::OsString> {
 fn run() -> Result<bool> {
     let arguments = Arguments::parse_from(arguments());
     let out = &mut io::stdout().lock();
-    let Some(log) = arguments.log else { bail!("which log? See shmem-inspect --help") };
+    let log = arguments.log;
     match &arguments.command {
         Some(Command::Sql(command)) => return sql::query(&log, command, arguments.json),
         Some(Command::Export(command)) if command.is_parquet() => return export::parquet(&log, command),

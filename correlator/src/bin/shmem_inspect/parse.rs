@@ -1,6 +1,6 @@
 //! What users type: numbers, times, places in objects, recordings.
-use anyhow::{Context as _, Result, bail};
-use correlator::{Discovery, Kind, ObjectIndex, RecordingIndex, Time};
+use anyhow::{Result, bail};
+use correlator::{Discovery, FoundRecording, Kind, ObjectIndex, RecordingIndex, Time};
 
 /// `4096`, `4,096` or `0x1000`.
 pub fn number(text: &str) -> Result<u64, String> {
@@ -9,7 +9,10 @@ pub fn number(text: &str) -> Result<u64, String> {
         Some(hex) => u64::from_str_radix(hex, 16),
         None => plain.parse(),
     };
-    parsed.map_err(|_| format!("expected a number like 4096 or 0x1000, found {text}"))
+    parsed.map_err(|_| {
+        let hint = if u64::from_str_radix(&plain, 16).is_ok() { format!("; is it 0x{plain}?") } else { String::new() };
+        format!("expected a number like 4096 or 0x1000, found {text}{hint}")
+    })
 }
 
 /// `2,822:0x5618d2d15c61`, or `2,822`: the beginning of that basic block.
@@ -42,20 +45,25 @@ pub fn address(text: &str) -> Result<Address, String> {
     Ok(Address::InObject(object, number(offset)?))
 }
 
-/// A recording by its number, process or name.
+/// A recording by its number, process, name or file, or the beginning of the last two.
 pub fn recording(discovery: &Discovery, text: &str) -> Result<RecordingIndex> {
     let number: Option<u32> = text.parse().ok();
     if let Some(found) = number.and_then(|number| discovery.inferior(number)) {
         return Ok(found.index);
     }
-    let file = |found: &correlator::FoundRecording| {
-        found.path.as_ref().and_then(|path| path.file_stem()).is_some_and(|stem| stem.to_string_lossy() == text.trim_end_matches(".undo"))
+    let is = |found: &FoundRecording, wanted: &dyn Fn(&str) -> bool| {
+        let stem = found.path.as_ref().and_then(|path| path.file_stem()).map(|stem| stem.to_string_lossy());
+        Some(found.pid) == number || wanted(&found.name) || stem.is_some_and(|stem| wanted(&stem))
     };
-    let mut matching = discovery.recordings.iter().filter(|found| Some(found.pid) == number || found.name == text || file(found));
-    let found =
-        matching.next().with_context(|| format!("recording: expected a number, process or name that `info` lists, found {text}"))?;
-    if matching.next().is_some() {
-        bail!("recording: {text} stands for several; give its number, which `info` lists");
+    let wanted = text.trim_end_matches(".undo");
+    let matching = |wanted: &dyn Fn(&str) -> bool| -> Vec<_> { discovery.recordings.iter().filter(|found| is(found, wanted)).collect() };
+    let mut found = matching(&|name| name == wanted);
+    if found.is_empty() {
+        found = matching(&|name| name.starts_with(wanted));
     }
-    Ok(found.index)
+    match &found[..] {
+        [] => bail!("recording: expected a number, process, name or file that `info` lists, found {text}"),
+        [found] => Ok(found.index),
+        _ => bail!("recording: {text} stands for several; give its number, which `info` lists"),
+    }
 }
