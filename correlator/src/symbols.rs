@@ -3,7 +3,7 @@
 //! Lazily: a recording is opened when the first of its program counters is asked for, a file of it likewise. What cannot be told (no
 //! recording, no such file in it, no debug information) is left out; it is no error, since it only adorns.
 use gimli::{Dwarf, EndianArcSlice, RunTimeEndian, SectionId};
-use object::{Object, ObjectSection, ObjectSegment};
+use object::{Object, ObjectSection, ObjectSegment, ObjectSymbol};
 use recording::{Mapping, Recording};
 use rustc_hash::FxHashMap;
 use shmem_log::RecordingIndex;
@@ -43,8 +43,8 @@ impl fmt::Display for Place {
 
 struct Module {
     context: Option<addr2line::Context<EndianArcSlice<RunTimeEndian>>>,
-    /// Address and name of the functions, sorted.
-    functions: Vec<(u64, String)>,
+    /// Address, bytes (0 if that is not known) and name of the functions, sorted.
+    functions: Vec<(u64, u64, String)>,
     /// (offset in the file, bytes, address).
     segments: Vec<(u64, u64, u64)>,
 }
@@ -115,8 +115,11 @@ impl Module {
             Ok::<_, gimli::Error>(EndianArcSlice::new(Arc::from(data), endian))
         };
         let context = Dwarf::load(section).ok().and_then(|dwarf| addr2line::Context::from_dwarf(dwarf).ok());
-        let symbols = file.symbol_map();
-        let functions = symbols.symbols().iter().map(|symbol| (symbol.address(), demangled(symbol.name()))).collect();
+        let is_function = |symbol: &object::Symbol<'_, '_>| symbol.is_definition() && symbol.kind() == object::SymbolKind::Text;
+        let named = file.symbols().chain(file.dynamic_symbols()).filter(is_function);
+        let mut functions: Vec<(u64, u64, String)> =
+            named.filter_map(|symbol| Some((symbol.address(), symbol.size(), symbol.name().ok()?.to_owned()))).collect();
+        functions.sort_unstable();
         let segments = file.segments().map(|segment| (segment.file_range().0, segment.file_range().1, segment.address())).collect();
         Some(Module { context, functions, segments })
     }
@@ -137,8 +140,10 @@ impl Module {
             }
         }
         if place.function.is_none() {
-            let behind = self.functions.partition_point(|(start, _)| *start <= address);
-            place.function = behind.checked_sub(1).map(|at| self.functions[at].1.clone());
+            let behind = self.functions.partition_point(|(start, ..)| *start <= address);
+            // Behind its end may be a function that has no name here, such as an internal one of a stripped library.
+            let nearest = self.functions[..behind].last().filter(|(start, size, _)| *size == 0 || address - start < *size);
+            place.function = nearest.map(|(.., name)| demangled(name));
         }
     }
 }

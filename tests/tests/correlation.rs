@@ -11,7 +11,7 @@ use naive::{all, naive_blame};
 use serde_json::Value;
 use tests::example::Example;
 use tests::run::run;
-use tests::{Ended, stage};
+use tests::{Ended, compile, stage};
 
 struct Random(u64);
 
@@ -114,4 +114,36 @@ fn who_wrote_an_element_is_told_with_function_file_and_line() {
     let producer =
         info["recordings"].as_array().unwrap().iter().find(|found| found["path"].as_str().is_some_and(|path| path.contains("producer")));
     assert_eq!(write["pid"], producer.unwrap()["pid"]);
+}
+
+/// One process of a family is not recorded: what it wrote, and what the kernel wrote as it died, is told with the interval.
+#[test]
+fn writes_that_nobody_recorded_are_told_with_their_interval() {
+    let directory = tempfile::tempdir().unwrap();
+    let source = stage::source().join("guests/half_recorded.c");
+    let program = compile::compile(&source, &["-O1", "-pthread"], directory.path()).unwrap();
+    let ask = |argv: &[&str]| {
+        let argv: Vec<OsString> = argv.iter().map(OsString::from).collect();
+        let outcome = run(&argv, directory.path(), b"").unwrap();
+        assert_eq!(outcome.ended, Ended::Exit(0), "{}", String::from_utf8_lossy(&outcome.stderr));
+        String::from_utf8(outcome.stdout).unwrap()
+    };
+    let (record, inspect) = (stage::program("live-record"), stage::program("shmem-inspect"));
+    let (record, inspect, program) = (record.to_str().unwrap(), inspect.to_str().unwrap(), program.to_str().unwrap());
+    assert_eq!(ask(&[record, "-q", "-o", "half.undo", "--shmem-log", "half.shmem", program]), "1 7 1\n");
+    let found = ask(&[inspect, "half.shmem", "--json", "races", "--unrecorded"]);
+    let found: Vec<Value> = found.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let at = |from: u64| found.iter().filter(|this| (from..from + 64).contains(&this["offset"].as_u64().unwrap())).collect::<Vec<_>>();
+    let text = std::fs::read_to_string(&source).unwrap();
+    let line = |part: &str| 1 + text.lines().position(|line| line.contains(part)).unwrap();
+    // The child may have been quick enough for the first look to see its number.
+    let [number] = at(0)[..] else { panic!("{found:?}") };
+    let (wrote, looked, saw) = (line("number = 1"), line("number != 0"), line("seen = "));
+    let (after, seen_by) = (number["after"]["line"].as_u64().unwrap() as usize, number["seen_by"]["line"].as_u64().unwrap() as usize);
+    assert!((after, seen_by) == (looked, saw) || (after, seen_by) == (wrote, looked), "{number}");
+    assert_eq!((&number["after"]["pid"], &number["seen_by"]["seen"]), (&number["seen_by"]["pid"], &"07000000".into()));
+    // The mark of the kernel, FUTEX_OWNER_DIED, is bit 30 of the mutex's lock word.
+    let died = at(64).into_iter().find(|this| this["seen_by"]["len"] == 4 && this["seen_by"]["offset"] == 64).unwrap();
+    assert_eq!(died["seen_by"]["seen"], "00000040", "{died}");
+    assert_eq!(died["certain"], true);
 }
