@@ -31,18 +31,20 @@ struct Part {
     start: Vec<u64>,
 }
 
-/// Numbers the lists that a part meets.
+/// Numbers the lists that a part meets, and counts their entries.
 ///
-/// A page of an object has 64 lines: one look-up for all of them, and none while the program stays on it.
+/// A page of an object has 64 lines: one look-up for all of them, and none while the program stays on it. Number and count lie together
+/// as most of the time goes into waiting for memory.
 #[derive(Default)]
 struct Numbers {
     pages: FxHashMap<(u64, u16), u32>,
-    /// By page: number of the list of each line, plus one.
-    lines: Vec<[u32; 64]>,
+    /// By page: of the list of each line the number plus one, and the entries.
+    lines: Vec<[(u32, u32); 64]>,
     last: Option<((u64, u16), u32)>,
 }
 
 impl Numbers {
+    /// The list of one more entry.
     #[inline]
     fn list(&mut self, key: u64, recording: u16, lists: &mut Vec<(u64, u16, u32)>) -> u32 {
         let page_key = (key >> 6, recording);
@@ -50,19 +52,27 @@ impl Numbers {
             Some((last, page)) if last == page_key => page,
             _ => {
                 let page = *self.pages.entry(page_key).or_insert_with(|| {
-                    self.lines.push([0; 64]);
+                    self.lines.push([(0, 0); 64]);
                     self.lines.len() as u32 - 1
                 });
                 self.last = Some((page_key, page));
                 page
             }
         };
-        let number = &mut self.lines[page as usize][(key & 63) as usize];
+        let (number, entries) = &mut self.lines[page as usize][(key & 63) as usize];
+        *entries += 1;
         if *number == 0 {
             lists.push((key, recording, 0));
             *number = lists.len() as u32;
         }
         *number - 1
+    }
+
+    /// Puts the numbers of entries where they belong.
+    fn count(&self, lists: &mut [(u64, u16, u32)]) {
+        for (number, entries) in self.lines.iter().flatten().filter(|(number, _)| *number != 0) {
+            lists[*number as usize - 1].2 = *entries;
+        }
     }
 }
 
@@ -178,6 +188,7 @@ fn scan(source: &Source, infos: &[BlockInfo], first: usize, done: &AtomicU64, pr
             progress(done.fetch_add(records, Relaxed) + records);
         }
     }
+    numbers.count(&mut part.lists);
     // A block that was overwritten meanwhile may have shown anything; without records, nothing in it is looked at any more.
     if !source.confirm(infos.iter().map(|info| info.ticket))? {
         for block in &mut part.blocks {
@@ -241,7 +252,6 @@ fn add(
         let interval = intervals.next()?;
         let words = words(line * LINE_BYTES, offset, end);
         let list = numbers.list(line_key(object, line), info.recording.get() as u16, &mut part.lists);
-        part.lists[list as usize].2 += 1;
         part.list.push(list);
         part.place.push(place);
         part.mask.push(mask(words, kind.writes()));
