@@ -114,6 +114,11 @@ fn who_wrote_an_element_is_told_with_function_file_and_line() {
     let producer =
         info["recordings"].as_array().unwrap().iter().find(|found| found["path"].as_str().is_some_and(|path| path.contains("producer")));
     assert_eq!(write["pid"], producer.unwrap()["pid"]);
+    // As the consumer sees it, which is named by the beginning of its file's name.
+    let blame = ask(&["blame", &address.to_string(), "--recording", "consumer"]);
+    let rows = blame["rows"].as_array().unwrap();
+    assert_eq!((&rows[0]["pid"], &rows[0]["own"]), (&write["pid"], &false.into()));
+    assert_eq!((&rows[1]["function"], &rows[1]["own"]), (&"consumer_run".into(), &true.into()));
 }
 
 /// One process of a family is not recorded: what it wrote, and what the kernel wrote as it died, is told with the interval.
