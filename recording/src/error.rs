@@ -20,9 +20,9 @@ pub enum Error {
     #[error("{}: format version: expected at most {newest}, found {found}; a newer program wrote it", path.display())]
     Version { path: PathBuf, newest: u32, found: u32 },
 
-    /// The file ends too early.
-    #[error("{}: truncated: {field} at offset {offset:#x}: expected {needed_bytes} bytes, found {found_bytes}", path.display())]
-    Truncated { path: PathBuf, field: &'static str, offset: u64, needed_bytes: u64, found_bytes: u64 },
+    /// The file ends too early: in the chunk of that index, or where it is not known which one should be there.
+    #[error("{}: truncated: {}{field} at offset {offset:#x}: expected {needed_bytes} bytes, found {found_bytes}", path.display(), in_chunk(*chunk))]
+    Truncated { path: PathBuf, chunk: Option<u32>, field: &'static str, offset: u64, needed_bytes: u64, found_bytes: u64 },
 
     /// The file's header is damaged.
     #[error("{}: file header: {source}", path.display())]
@@ -59,6 +59,10 @@ pub enum Error {
     PassOn { path: PathBuf, section: &'static str, source: io::Error },
 }
 
+fn in_chunk(chunk: Option<u32>) -> String {
+    chunk.map_or_else(String::new, |index| format!("chunk {index}: "))
+}
+
 /// A chunk's kind as the file has it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Kind(pub u16);
@@ -89,6 +93,16 @@ impl Error {
             | Self::Memory { path, .. }
             | Self::NoSuchFile { path, .. }
             | Self::PassOn { path, .. } => path,
+        }
+    }
+
+    /// The same, if it says that the file is truncated, with the chunk's index.
+    pub(crate) fn in_chunk(self, index: u32) -> Self {
+        match self {
+            Self::Truncated { path, field, offset, needed_bytes, found_bytes, .. } => {
+                Self::Truncated { path, chunk: Some(index), field, offset, needed_bytes, found_bytes }
+            }
+            other => other,
         }
     }
 

@@ -51,7 +51,7 @@ impl Source {
     /// Fills `buffer` from `offset` on; `field` is what should be there.
     pub(crate) fn read(&self, offset: u64, buffer: &mut [u8], field: &'static str) -> Result<(), Error> {
         let needed_bytes = buffer.len() as u64;
-        let truncated = |found_bytes| Error::Truncated { path: self.path.clone(), field, offset, needed_bytes, found_bytes };
+        let truncated = |found_bytes| Error::Truncated { path: self.path.clone(), chunk: None, field, offset, needed_bytes, found_bytes };
         if offset.checked_add(needed_bytes).is_none_or(|end| end > self.len) {
             return Err(truncated(self.len.saturating_sub(offset)));
         }
@@ -110,7 +110,7 @@ impl Source {
     /// The chunk header at `offset`, as it stands and decoded; also that its payload lies within the file.
     fn chunk_header(&self, offset: u64, index: u32) -> Result<([u8; CHUNK_HEADER_BYTES], ChunkHeader), Error> {
         let mut bytes = [0; CHUNK_HEADER_BYTES];
-        self.read(offset, &mut bytes, "chunk header")?;
+        self.read(offset, &mut bytes, "header").map_err(|error| error.in_chunk(index))?;
         let header = ChunkHeader::decode(&bytes, offset, index).map_err(|source| Error::Chunk {
             path: self.path.clone(),
             index,
@@ -120,7 +120,7 @@ impl Source {
         let needed_bytes = header.total_len();
         match self.len - offset {
             found_bytes if found_bytes < needed_bytes => {
-                Err(Error::Truncated { path: self.path.clone(), field: "chunk", offset, needed_bytes, found_bytes })
+                Err(Error::Truncated { path: self.path.clone(), chunk: Some(index), field: "all of it", offset, needed_bytes, found_bytes })
             }
             _ => Ok((bytes, header)),
         }
@@ -149,7 +149,7 @@ impl Chunk {
         let stored_len = self.header.stored_len as usize;
         let payload_offset = self.offset + CHUNK_HEADER_BYTES as u64;
         stored.resize(stored_len.next_multiple_of(ALIGN), 0);
-        source.read(payload_offset, stored, "chunk")?;
+        source.read(payload_offset, stored, "payload").map_err(|error| error.in_chunk(self.header.index))?;
         let (payload, padding) = stored.split_at(stored_len);
         let computed = xxh3_64(payload);
         if computed != self.header.checksum {
@@ -323,6 +323,7 @@ pub(crate) fn scan_meta(source: &Source) -> Result<Vec<Chunk>, Error> {
         }
         _ => Err(Error::Truncated {
             path: source.path.clone(),
+            chunk: None,
             field: "END chunk",
             offset: source.len,
             needed_bytes: END_CHUNK_BYTES as u64,

@@ -149,7 +149,7 @@ fn a_flipped_bit_in_the_file_is_refused() {
 #[test]
 fn a_flipped_bit_in_an_event_is_refused_though_the_checksums_are_right() {
     for_each_flip(Sample::events, |sample, events| {
-        should_be_refused("verify", &sample.with_events(&events), &["section EVENTS", "expected", "found"])
+        should_be_refused("verify", &sample.with_events(&events), &["section EVENTS, chunk ", "expected ", "found "])
     });
 }
 
@@ -199,7 +199,7 @@ fn truncation_at_every_chunk_is_refused() {
         |cut| format!("cut at {cut:#x}"),
         |&cut| {
             let command = ["info", "verify", "events"][cut % 3];
-            should_be_refused(command, &sample.file[..cut], &["truncated", "expected", "found"])
+            should_be_refused(command, &sample.file[..cut], &["truncated: ", "chunk", "expected ", "found "])
         },
     );
 }
@@ -229,7 +229,7 @@ fn broken_chunks_are_named() {
         |(_, kind, change, parts)| {
             let mut chunks = sample.chunks();
             change(chunks.iter_mut().find(|chunk| chunk.kind == *kind).unwrap());
-            should_be_refused("verify", &put_together(&chunks), parts)
+            should_be_refused("verify", &put_together(&chunks), &[*parts, &["chunk ", "expected ", "found "]].concat())
         },
     );
 }
