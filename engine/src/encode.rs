@@ -22,6 +22,8 @@ pub enum Op {
     Add,
     Sub,
     Or,
+    /// place -= register
+    SubFrom,
     /// register - place, for the flags
     Compare,
     Multiply,
@@ -42,6 +44,7 @@ impl Op {
             Self::Add => &[0x03],
             Self::Sub => &[0x2b],
             Self::Or => &[0x0b],
+            Self::SubFrom => &[0x29],
             Self::Compare => &[0x3b],
             Self::Multiply => &[0x0f, 0xaf],
             Self::Address => &[0x8d],
@@ -113,6 +116,12 @@ impl Assembler {
     /// `add place, value` of 64 bits.
     pub fn add_constant(&mut self, place: Place, value: i32) {
         self.encode(&[0x81], true, false, 0, place);
+        self.raw(&value.to_le_bytes());
+    }
+
+    /// `mov place, value` of 64 bits, the upper half 0; the value is below 2^31.
+    pub fn store_constant(&mut self, place: Place, value: u32) {
+        self.encode(&[0xc7], true, false, 0, place);
         self.raw(&value.to_le_bytes());
     }
 
@@ -192,6 +201,8 @@ mod tests {
         asm.op64(Op::Multiply, 3, Place::At(8, 16));
         asm.op64(Op::Address, 3, Place::At(8, 32));
         asm.op64(Op::Sub, 3, Place::Register(11));
+        asm.op64(Op::SubFrom, 9, Place::At(0, 48));
+        asm.store_constant(Place::At(12, 8), 3);
         asm.set(10, 7);
         asm.shift(Shift::Left, 10, 48);
         asm.shift(Shift::Right, 2, 12);
@@ -221,6 +232,8 @@ mod tests {
             "imul 0x10(%r8),%rbx",
             "lea 0x20(%r8),%rbx",
             "sub %r11,%rbx",
+            "sub %r9,0x30(%rax)",
+            "movq $3,8(%r12)",
             "mov $7,%r10d",
             "shl $0x30,%r10",
             "shr $0xC,%rdx",

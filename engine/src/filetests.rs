@@ -26,7 +26,7 @@ use iced_x86::{Decoder, Formatter, GasFormatter, InstructionInfoFactory};
 use crate::arena;
 use crate::context::{COUNTERS, offset};
 use crate::gate::Gate;
-use crate::inline::{InlineSite, LogWords};
+use crate::inline::{EventWords, InlineSite, LogWords};
 use crate::sys::{self, raw};
 use crate::trace::{self, Fetcher, Limits};
 use crate::translate::{Output, Place, SiteMode, Style, translate};
@@ -60,6 +60,20 @@ const INLINE: InlineSite = InlineSite {
         double: 1 << 30,
         long: 2 << 30,
         pauses: 24,
+    },
+    events: EventWords {
+        next: arena::HEAP + 40,
+        last: arena::HEAP + 48,
+        used: arena::HEAP + 56,
+        what: 3,
+        size: 0,
+        kind: 8,
+        bbcount: 24,
+        pc: 32,
+        zero: [16, 40],
+        address: 48,
+        length: 56,
+        bytes: 64,
     },
     cell: arena::HEAP + 64,
     number: 5,
@@ -232,6 +246,9 @@ fn name_fields(line: &str) -> String {
         (heap + 16, "log_base"),
         (heap + 24, "log_extra_slots"),
         (heap + 32, "log_clocks"),
+        (heap + 40, "event_next"),
+        (heap + 48, "event_last"),
+        (heap + 56, "event_used"),
         (heap + 64, "cell"),
         (arena::INDIRECT_TABLE_OFFSET, "sieve"),
         (arena::WATCH_FILTER_OFFSET, "watch_filter"),

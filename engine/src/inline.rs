@@ -5,7 +5,8 @@
 //! ```
 //!
 //! The host owns cells and windows. Emitted code reads them; the host changes them only while it is asked something, so never in the
-//! middle of an access. Whatever does not fit (another mapping, a difference, a full block) leaves for the host as before.
+//! middle of an access. A difference from the known copy becomes an event. Whatever does not fit (another mapping, a full block) leaves
+//! for the host as before.
 
 /// One shared mapping, for accesses with given rights.
 #[repr(C)]
@@ -68,10 +69,33 @@ pub struct LogWords {
     pub pauses: u32,
 }
 
+/// The words of an event log to which emitted code appends what another process wrote: events with one memory write. The addresses
+/// must be in reach of gs.
+#[derive(Clone, Copy, Debug)]
+pub struct EventWords {
+    /// Addresses of three words: where the next event goes, the last such place for an event of any operand, and a pointer to the
+    /// number of bytes in the log.
+    pub next: u64,
+    pub last: u64,
+    pub used: u64,
+    /// What the event's kind is, at offset `kind` of 8 bytes.
+    pub what: u32,
+    /// Offsets in an event. The size is stored last; the words of `zero` are 0.
+    pub size: i32,
+    pub kind: i32,
+    pub bbcount: i32,
+    pub pc: i32,
+    pub zero: [i32; 2],
+    pub address: i32,
+    pub length: i32,
+    pub bytes: i32,
+}
+
 /// One site.
 #[derive(Clone, Copy, Debug)]
 pub struct InlineSite {
     pub log: LogWords,
+    pub events: EventWords,
     /// Address of the word that points to the [`Window`]; in reach of gs.
     pub cell: u64,
     /// The site's number in the log, below 2^30.

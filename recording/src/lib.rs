@@ -36,6 +36,7 @@ pub use error::Error;
 pub use event::{
     Body, EVENT_HEADER_BYTES, End, EndReason, EventBuilder, EventFlags, EventHeader, EventKind, EventRef, Events, Full, Instruction,
     MemoryHash, MemoryWrite, Nondet, Ranges, RegisterValues, SIGINFO_BYTES, Signal, SignalAction, Syscall, Writes, check_events,
+    offset as event_offset,
 };
 pub use format::{CHUNK_BYTES, ChunkKind, FIRST_WITH_RUNNING_HASH, MAGIC, VERSION};
 pub use hash::{MemoryHasher, NotWholePages, PAGE_BYTES, RFLAGS_COMPARED, RunningHash, state_hash};

@@ -2,9 +2,9 @@
 //!
 //! ```text
 //!   save registers and flags · address · window: real, known · line · slot · bbcount · clock
-//!   read:    start · real → v · end ── v = known? ── record ── restore · instruction on the known copy
+//!   read:    start · real → v ── v = known, or an event and known = v ── end ── record ── restore · instruction on the known copy
 //!   write:   start ── instruction on the known copy ── known → real · end ── record ── restore
-//!   change:  start · real → old ── old = known? ── instruction on the known copy ── new → real (locked: only if still old) · end ── record
+//!   change:  start · real → old ── old = known, or an event and known = old ── instruction on the known copy ── new → real (locked: only if still old) · end ── record
 //! ```
 //!
 //! Wherever the answer is no, and where an address is in no window, the guest's registers and flags are put back as they were before the
@@ -16,6 +16,7 @@
 //! I2. The instruction itself runs with all registers it uses, and with the flags if it uses them.
 //! I3. The record of a read is complete before its value is consumed, and it is the known copy that is consumed: what the log says, what
 //! the instruction gets and what replay will show are one value.
+//! I4. Between an event and the known copy that it speaks of nothing can fail: room is looked for first.
 
 use alloc::vec::Vec;
 
@@ -64,9 +65,20 @@ struct Uses {
     flags_written: bool,
 }
 
-/// What lies out of the straight way: the exit to the host.
+/// Where an access finds what another process wrote: in `value`, but for a change in `old_value`.
+#[derive(Default)]
+struct Differences {
+    branches: Vec<Branch>,
+    /// Where to go on: behind the comparison.
+    resume: u64,
+}
+
+/// What lies out of the straight way: events, and the exit to the host.
 pub(super) struct ColdSite {
     branches: Vec<Branch>,
+    differences: Differences,
+    words: InlineSite,
+    scratch: Scratch,
     insn: Insn,
     site: Site,
     number: u32,
@@ -102,7 +114,8 @@ impl Translator<'_> {
         let Some(words) = inline(site).filter(|words| in_reach(words.cell)) else { return false };
         let uses = self.uses(&insn.instruction);
         let Some(scratch) = scratch(&uses) else { return false };
-        Sequence { t: self, insn, site, words, uses, s: scratch, saved: 0, branches: Vec::new() }.emit(number);
+        Sequence { t: self, insn, site, words, uses, s: scratch, saved: 0, branches: Vec::new(), differences: Differences::default() }
+            .emit(number);
         true
     }
 
@@ -137,7 +150,13 @@ impl Translator<'_> {
         for cold in core::mem::take(&mut self.cold_sites) {
             let (counted, settled) = (self.counted, self.settled);
             (self.counted, self.settled) = (cold.counted, cold.settled);
-            for &branch in &cold.branches {
+            let mut branches = cold.branches;
+            if !cold.differences.branches.is_empty() {
+                self.row(cold.insn.pc(), Spill::Inline { set: cold.saved, flags: true, undo: None });
+                let full = self.fixup(&cold.insn, &cold.site, &cold.words, &cold.scratch, &cold.differences);
+                branches.push(full);
+            }
+            for branch in branches {
                 self.asm.bind_here(branch);
             }
             self.row(cold.insn.pc(), Spill::Inline { set: cold.saved, flags: true, undo: None });
@@ -151,6 +170,54 @@ impl Translator<'_> {
         }
     }
 
+    /// An event of what another process wrote, and the known copy brought up to date. Returns the branch taken if there is no room, when
+    /// nothing has happened.
+    fn fixup(&mut self, insn: &Insn, site: &Site, words: &InlineSite, s: &Scratch, differences: &Differences) -> Branch {
+        let (events, size) = (words.events, site.size);
+        let event = |offset: i32| Place::At(reg::RAX, offset);
+        let bytes = events.bytes + size.next_multiple_of(8) as i32;
+        differences.branches.iter().for_each(|&branch| self.asm.bind_here(branch));
+        self.asm.op64(Op::Load, reg::RAX, gs(events.next));
+        self.asm.op64(Op::Compare, reg::RAX, gs(events.last));
+        let full = self.asm.jump_if(CONDITION_ABOVE);
+        if site.kind == Kind::ReadWrite {
+            self.asm.load(s.value, offset::OLD_VALUE);
+        }
+        for (at, part) in parts(size) {
+            if size > 8 {
+                // All of it again: what is noted is what counts.
+                self.asm.op64(Op::Load, s.value, Place::At(s.real, at));
+            }
+            self.asm.op(Op::Store, part, s.value, Place::At(s.operand, at));
+            self.asm.op64(Op::Store, s.value, event(events.bytes + at));
+        }
+        self.asm.store_constant(event(events.kind), events.what);
+        self.asm.store_constant(event(events.length), size);
+        for offset in [events.zero[0], events.zero[1], bytes] {
+            self.asm.store_constant(event(offset), 0);
+        }
+        self.asm.op64(Op::Load, s.value, gs(words.cell));
+        self.asm.op64(Op::Load, s.value, Place::At(s.value, window::KNOWN));
+        self.asm.op64(Op::Store, s.operand, event(events.address));
+        self.asm.op64(Op::SubFrom, s.value, event(events.address));
+        self.asm.load_immediate(s.value, insn.pc());
+        self.asm.op64(Op::Store, s.value, event(events.pc));
+        self.asm.op64(Op::Load, s.value, Place::Register(s.commit));
+        self.asm.shift(Shift::Right, s.value, 32);
+        self.asm.op64(Op::Add, s.value, gs(words.log.base));
+        self.asm.op64(Op::Store, s.value, event(events.bbcount));
+        self.asm.store_constant(event(events.size), bytes as u32);
+        self.asm.op64(Op::Load, s.value, gs(events.used));
+        self.asm.add_constant(Place::At(s.value, 0), bytes);
+        self.asm.add_constant(gs(events.next), bytes);
+        if site.kind == Kind::Read && size <= 8 {
+            self.asm.op(Op::Load, size, s.value, Place::At(s.operand, 0));
+        }
+        let back = self.asm.jump();
+        self.asm.bind(back, differences.resume);
+        full
+    }
+
     fn restore_saved(&mut self, set: u16) {
         for register in (0..16).filter(|register| set >> register & 1 != 0) {
             self.asm.load(register, offset::saved(register));
@@ -162,6 +229,11 @@ impl Translator<'_> {
         self.asm.load(reg::RAX, from);
         self.asm.restore_flags();
     }
+}
+
+/// Offset and size of the pieces in which an operand is read and written.
+fn parts(size: u32) -> impl Iterator<Item = (i32, u32)> {
+    (0..size).step_by(8).map(move |at| (at as i32, size.min(8)))
 }
 
 fn scratch(uses: &Uses) -> Option<Scratch> {
@@ -187,6 +259,7 @@ struct Sequence<'t, 'a, 's> {
     /// Registers whose guest value lies in the context.
     saved: u16,
     branches: Vec<Branch>,
+    differences: Differences,
 }
 
 impl Sequence<'_, '_, '_> {
@@ -200,6 +273,9 @@ impl Sequence<'_, '_, '_> {
         }
         let cold = ColdSite {
             branches: self.branches,
+            differences: self.differences,
+            words: self.words,
+            scratch: self.s,
             insn: *self.insn,
             site: *self.site,
             number,
@@ -236,6 +312,17 @@ impl Sequence<'_, '_, '_> {
     fn leave_if(&mut self, condition: u8) {
         let branch = self.t.asm.jump_if(condition);
         self.branches.push(branch);
+    }
+
+    /// If what was just compared with the known copy is another process's, that becomes an event.
+    fn differs(&mut self) {
+        let branch = self.t.asm.jump_if(CONDITION_NOT_EQUAL);
+        self.differences.branches.push(branch);
+    }
+
+    /// Here the known copy is what was read.
+    fn all_known(&mut self) {
+        self.differences.resume = self.t.asm.here();
     }
 
     /// Saves registers; the operand's address; is it in the window, within a line, is there room in the log, what is the bbcount.
@@ -342,19 +429,13 @@ impl Sequence<'_, '_, '_> {
         1 + (16 + self.site.size).div_ceil(self.log().slot_bytes as u32) as i32
     }
 
-    /// Offset and size of the pieces in which memory is read and written.
-    fn parts(&self) -> impl Iterator<Item = (i32, u32)> + use<> {
-        let size = self.site.size;
-        (0..size).step_by(8).map(move |at| (at as i32, size.min(8)))
-    }
-
     /// A long record of what the known copy has now. `value`, `real` and rax are lost.
     fn long_record(&mut self, end: usize) {
         let (s, log) = (self.s, self.log());
         let payload = log.slot_bytes;
         self.op(Op::Store, s.start, Place::At(s.slot, payload));
         self.op(Op::Store, end, Place::At(s.slot, payload + 8));
-        for (at, _) in self.parts() {
+        for (at, _) in parts(self.site.size) {
             self.op(Op::Load, s.value, Place::At(s.operand, at));
             self.op(Op::Store, s.value, Place::At(s.slot, payload + 16 + at));
         }
@@ -381,11 +462,12 @@ impl Sequence<'_, '_, '_> {
         let closed = self.t.asm.jump_if(CONDITION_NOT_EQUAL);
         self.tick();
         self.t.asm.bind_here(closed);
-        for (at, size) in self.parts() {
+        for (at, size) in parts(self.site.size) {
             self.t.asm.op(Op::Load, size, s.value, Place::At(s.real, at));
             self.t.asm.op(Op::Compare, size, s.value, Place::At(s.operand, at));
-            self.leave_if(CONDITION_NOT_EQUAL);
+            self.differs();
         }
+        self.all_known();
         // The end of the interval.
         self.op(Op::Load, s.clock, Place::At(s.clock, 0));
         if self.is_long() {
@@ -408,12 +490,12 @@ impl Sequence<'_, '_, '_> {
         let s = self.s;
         self.tick();
         // What a fault of the real store must put back.
-        for (at, size) in self.parts() {
+        for (at, size) in parts(self.site.size) {
             self.t.asm.op(Op::Load, size, reg::RAX, Place::At(s.operand, at));
             self.t.asm.store(offset::OLD_VALUE + at as u32, reg::RAX);
         }
         self.perform();
-        for (at, size) in self.parts() {
+        for (at, size) in parts(self.site.size) {
             self.t.asm.op(Op::Load, size, s.value, Place::At(s.operand, at));
             self.t.asm.op(Op::Store, size, s.value, Place::At(s.real, at));
         }
@@ -437,9 +519,10 @@ impl Sequence<'_, '_, '_> {
             self.op(Op::Store, s.start, Place::At(s.clock, self.log().clock_open));
         }
         self.t.asm.op(Op::Load, size, reg::RAX, Place::At(s.real, 0));
-        self.t.asm.op(Op::Compare, size, reg::RAX, Place::At(s.operand, 0));
-        self.leave_if(CONDITION_NOT_EQUAL);
         self.t.asm.store(offset::OLD_VALUE, reg::RAX);
+        self.t.asm.op(Op::Compare, size, reg::RAX, Place::At(s.operand, 0));
+        self.differs();
+        self.all_known();
         self.perform();
         self.t.asm.op(Op::Load, size, s.value, Place::At(s.operand, 0));
         if self.site.locked {

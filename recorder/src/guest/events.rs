@@ -13,12 +13,16 @@
 //! V1. `open` numbers the segment that is written; the segments before it are closed. A segment is closed by the same store that opens
 //!     the next one, which then holds a whole event: the last event is always in the open segment.
 //! V2. `used` of the open segment is stored after the event that it covers.
-//! V3. A slot's bit in `busy` is set here and cleared by the snapshot, when it has compressed the segment.
+//! V3. Emitted code appends too, by way of `next` and `used_at`, as long as `next` is at most `last`. What it appended goes into the
+//!     running hash when this process appends something itself. That is not long after: `last` is never far away, so there is always
+//!     an event near that notes hashes and time.
+//! V4. A slot's bit in `busy` is set here and cleared by the snapshot, when it has compressed the segment.
 
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
+use engine::inline::EventWords;
 use engine::{arena, sys, sys::raw};
-use recording::{Body, EventBuilder, EventHeader, Full, RunningHash};
+use recording::{Body, EventBuilder, EventHeader, EventKind, Events, Full, RunningHash, event_offset};
 
 use super::control::control;
 use super::state::Path;
@@ -29,6 +33,10 @@ pub const SLOT_BYTES: u64 = 256 << 10;
 const SLOTS: u64 = 64;
 /// Segments that may wait for the snapshot, and the open one.
 const QUEUE: u64 = 128;
+/// Emitted code appends no more bytes than this in a row.
+const EMITTED_MAX: u64 = 64 << 10;
+/// Bytes of an event of the widest operand, and of the zero word behind it.
+const EMITTED_EVENT: u64 = event_offset::WRITE_BYTES as u64 + 64 + 8;
 /// Kept free in small logs for what cannot be undone when it does not fit.
 const SMALLEST: u64 = 64 << 10;
 
@@ -124,10 +132,13 @@ impl Shared {
 
 #[derive(Debug)]
 pub struct EventLog {
-    /// The open segment: its number, address, bytes of events, and length.
+    /// Words of emitted code (`EventWords`): where the next event goes, the last such place, the address of the open segment's `used`.
+    next: u64,
+    last: u64,
+    used_at: u64,
+    /// The open segment: its number, address, and length.
     number: u64,
     address: u64,
-    used: u64,
     room: u64,
     slot_bytes: u64,
     limit: u64,
@@ -137,8 +148,9 @@ pub struct EventLog {
     long_last: Option<u64>,
     /// Bytes in closed segments.
     closed: u64,
-    /// Of all events so far, and of those before the open segment.
+    /// Of all events below `hashed`, and of those before the open segment.
     running: RunningHash,
+    hashed: u64,
     running_at_open: RunningHash,
     /// This process is not recorded: what it appends goes nowhere.
     muted: bool,
@@ -202,10 +214,12 @@ impl EventLog {
         shared.busy.store(1, Ordering::Relaxed);
         shared.is_file.store(u32::from(is_file), Ordering::Relaxed);
         shared.segment(0).address.store(FIRST_SLOT, Ordering::Release);
-        Ok(Self {
+        let mut events = Self {
+            next: FIRST_SLOT,
+            last: 0,
+            used_at: shared.segment(0).used.as_ptr() as u64,
             number: 0,
             address: FIRST_SLOT,
-            used: 0,
             room: slot_bytes,
             slot_bytes,
             limit,
@@ -214,14 +228,75 @@ impl EventLog {
             long_last: None,
             closed: 0,
             running: RunningHash::new(),
+            hashed: FIRST_SLOT,
             running_at_open: RunningHash::new(),
             muted: false,
-        })
+        };
+        events.admit();
+        Ok(events)
+    }
+
+    /// What emitted code needs to append events by itself, as long as this stays where it is.
+    pub fn words(&self) -> EventWords {
+        EventWords {
+            next: core::ptr::from_ref(&self.next) as u64,
+            last: core::ptr::from_ref(&self.last) as u64,
+            used: core::ptr::from_ref(&self.used_at) as u64,
+            what: u32::from(EventKind::ShmemFixup.raw()),
+            size: event_offset::SIZE as i32,
+            kind: event_offset::KIND as i32,
+            bbcount: event_offset::BBCOUNT as i32,
+            pc: event_offset::PC as i32,
+            zero: [event_offset::TIMESTAMP as i32, event_offset::STATE_HASH as i32],
+            address: event_offset::WRITE_ADDRESS as i32,
+            length: event_offset::WRITE_LENGTH as i32,
+            bytes: event_offset::WRITE_BYTES as i32,
+        }
+    }
+
+    /// Emitted code may append, up to the segment's end or `EMITTED_MAX`.
+    fn admit(&mut self) {
+        let end = (self.address + self.room).min(self.next + EMITTED_MAX);
+        self.last = if self.muted { 0 } else { end.saturating_sub(EMITTED_EVENT) };
+    }
+
+    /// Emitted code asks the host for each event.
+    pub fn leave_to_host(&mut self) {
+        self.last = 0;
+    }
+
+    /// Bytes of events in the open segment.
+    fn used(&self) -> u64 {
+        self.next - self.address
+    }
+
+    /// Takes what emitted code has appended into the running hash.
+    #[inline]
+    fn hash_emitted(&mut self) {
+        if self.hashed != self.next {
+            self.hash_rest();
+        }
+    }
+
+    #[cold]
+    fn hash_rest(&mut self) {
+        // SAFETY: whole events of the open segment, which nobody changes.
+        let rest = unsafe { core::slice::from_raw_parts(self.hashed as *const u8, (self.next - self.hashed) as usize) };
+        Events::new(rest).filter_map(Result::ok).for_each(|event| self.running.add(event.bytes()));
+        self.hashed = self.next;
+    }
+
+    /// The open segment's events end at `next` now.
+    fn set_next(&mut self, next: u64) {
+        (self.next, self.hashed) = (next, next);
+        shared().segment(self.number).used.store(self.used(), Ordering::Release);
+        self.admit();
     }
 
     /// From here on this process, a child that borrows a recorded one's memory, is not recorded.
     pub fn mute(&mut self) {
         self.muted = true;
+        self.leave_to_host();
     }
 
     pub fn is_muted(&self) -> bool {
@@ -235,17 +310,20 @@ impl EventLog {
 
     /// How much there is. To be followed by events of the recording's end.
     pub fn mark(&mut self) -> Mark {
+        self.hash_emitted();
         // They are to be in the open segment or in a later one as a whole.
-        if self.room - self.used < SMALLEST {
-            self.room = self.used;
+        if self.room - self.used() < SMALLEST {
+            self.room = self.used();
+            self.admit();
         }
-        Mark { number: self.number, used: self.used, running: self.running }
+        Mark { number: self.number, used: self.used(), running: self.running }
     }
 
     /// Forgets the end that was appended since a mark. A memory hash in a segment of its own may stay: it is true at any time.
     pub fn rewind(&mut self, mark: Mark) {
-        (self.used, self.running) = if self.number == mark.number { (mark.used, mark.running) } else { (0, self.running_at_open) };
-        shared().segment(self.number).used.store(self.used, Ordering::Release);
+        let (used, running) = if self.number == mark.number { (mark.used, mark.running) } else { (0, self.running_at_open) };
+        self.running = running;
+        self.set_next(self.address + used);
     }
 
     /// Appends an event; the header's state hash is that of the registers alone. `writes` adds its memory writes, and is called again if the event needs another segment.
@@ -259,11 +337,11 @@ impl EventLog {
         if self.muted {
             return Ok(());
         }
-        let room = Room { address: self.address + self.used, length: self.room - self.used };
+        self.hash_emitted();
+        let room = Room { address: self.next, length: self.room - self.used() };
         match room.build(&mut self.running, header, body, &mut writes) {
             Ok(length) => {
-                self.used += length;
-                shared().segment(self.number).used.store(self.used, Ordering::Release);
+                self.set_next(self.next + length);
                 Ok(())
             }
             Err(full) => self.append_elsewhere(full.needed_bytes, header, body, &mut writes),
@@ -302,12 +380,12 @@ impl EventLog {
     fn open(&mut self, address: u64, room: u64, used: u64, running: RunningHash) {
         let shared = shared();
         self.running_at_open = core::mem::replace(&mut self.running, running);
-        self.closed += self.used;
+        self.closed += self.used();
         self.number += 1;
-        (self.address, self.room, self.used) = (address, room, used);
         let segment = shared.segment(self.number);
         segment.address.store(address, Ordering::Relaxed);
-        segment.used.store(used, Ordering::Relaxed);
+        (self.address, self.room, self.used_at) = (address, room, segment.used.as_ptr() as u64);
+        self.set_next(address + used);
         shared.open.store(self.number, Ordering::Release);
         control().call();
     }
@@ -315,7 +393,7 @@ impl EventLog {
     /// Bytes that the log takes: events that the snapshot has not compressed yet, and what it has made of the others.
     fn bytes(&self) -> u64 {
         let shared = shared();
-        self.closed + self.used - shared.packed_from.load(Ordering::Relaxed) + shared.packed_to.load(Ordering::Relaxed)
+        self.closed + self.used() - shared.packed_from.load(Ordering::Relaxed) + shared.packed_to.load(Ordering::Relaxed)
     }
 
     /// Whether the snapshot has compressed all that it can.

@@ -134,6 +134,9 @@ impl Recorder {
         if known == seen {
             return true;
         }
+        if self.overflow {
+            return false;
+        }
         let header = self.header(engine);
         known.copy_from_slice(seen);
         self.events.append(&header, &Body::ShmemFixup, |builder| builder.push_write(address, seen)).is_ok()
@@ -153,6 +156,7 @@ impl Recorder {
         if !fits {
             // The next exit finds the log full as well and ends the recording there.
             self.overflow = true;
+            self.events.leave_to_host();
         }
         self.pending = Some(Pending::Direct(pending));
         After::Again
@@ -430,7 +434,8 @@ impl Host for Recorder {
     fn inline_site(&mut self, site: &Site) -> Option<InlineSite> {
         let log = self.log.as_ref()?;
         let (cell, number) = self.shared.windows().cell(site.pc, || log.register_site(site.pc, site.kind, site.size))?;
-        Some(InlineSite { log: log.words(), cell, number: number.get(), long_head: access::long_head(site.kind, site.size) })
+        let long_head = access::long_head(site.kind, site.size);
+        Some(InlineSite { log: log.words(), events: self.events.words(), cell, number: number.get(), long_head })
     }
 
     fn inline_dropped(&mut self) {

@@ -46,16 +46,21 @@ pub(crate) use body::{REGISTERS_BYTES, decode_registers, encode_registers};
 /// Bytes before an event's fixed part.
 pub const EVENT_HEADER_BYTES: usize = 48;
 
-pub(crate) mod offset {
-    //! Where the header's fields lie.
-    pub(crate) const SIZE: usize = 0;
-    pub(crate) const KIND: usize = SIZE + 8;
+pub mod offset {
+    //! Where the header's fields lie in an event, in bytes, and those of a memory write right behind it: for code that is emitted
+    //! elsewhere and appends a [`ShmemFixup`](super::EventKind::ShmemFixup). What that does not store is 0; it stores the size last,
+    //! and before it a zero word behind the event.
+    pub const SIZE: usize = 0;
+    pub const KIND: usize = SIZE + 8;
     pub(crate) const FLAGS: usize = KIND + 2;
     pub(crate) const THREAD: usize = FLAGS + 2;
-    pub(crate) const TIMESTAMP: usize = THREAD + 4;
-    pub(crate) const BBCOUNT: usize = TIMESTAMP + 8;
-    pub(crate) const PC: usize = BBCOUNT + 8;
-    pub(crate) const STATE_HASH: usize = PC + 8;
+    pub const TIMESTAMP: usize = THREAD + 4;
+    pub const BBCOUNT: usize = TIMESTAMP + 8;
+    pub const PC: usize = BBCOUNT + 8;
+    pub const STATE_HASH: usize = PC + 8;
+    pub const WRITE_ADDRESS: usize = super::EVENT_HEADER_BYTES;
+    pub const WRITE_LENGTH: usize = WRITE_ADDRESS + 8;
+    pub const WRITE_BYTES: usize = WRITE_LENGTH + 8;
     const _: () = assert!(STATE_HASH + 8 == super::EVENT_HEADER_BYTES);
 }
 
