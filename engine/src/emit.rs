@@ -12,6 +12,7 @@ pub struct Branch(usize);
 /// Condition codes as in the instruction encoding.
 pub mod cond {
     pub const SIGN: u8 = 0x8;
+    pub const NOT_ZERO: u8 = 0x5;
 }
 
 #[derive(Debug)]

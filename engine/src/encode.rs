@@ -119,6 +119,11 @@ impl Assembler {
         self.raw(&value.to_le_bytes());
     }
 
+    /// `prefetchw place`
+    pub fn fetch_to_write(&mut self, place: Place) {
+        self.encode(&[0x0f, 0x0d], false, false, 1, place);
+    }
+
     /// `mov place, value` of 64 bits, the upper half 0; the value is below 2^31.
     pub fn store_constant(&mut self, place: Place, value: u32) {
         self.encode(&[0xc7], true, false, 0, place);
@@ -203,6 +208,7 @@ mod tests {
         asm.op64(Op::Sub, 3, Place::Register(11));
         asm.op64(Op::SubFrom, 9, Place::At(0, 48));
         asm.store_constant(Place::At(12, 8), 3);
+        asm.fetch_to_write(Place::At(9, 0));
         asm.set(10, 7);
         asm.shift(Shift::Left, 10, 48);
         asm.shift(Shift::Right, 2, 12);
@@ -234,6 +240,7 @@ mod tests {
             "sub %r11,%rbx",
             "sub %r9,0x30(%rax)",
             "movq $3,8(%r12)",
+            "prefetchw (%r9)",
             "mov $7,%r10d",
             "shl $0x30,%r10",
             "shr $0xC,%rdx",

@@ -86,7 +86,7 @@ impl FaultInfo {
 }
 
 /// Flags that code of ours must not run with: trap, direction, alignment check.
-const TRAP: u64 = 0x100;
+pub const TRAP: u64 = 0x100;
 const DIRECTION: u64 = 0x400;
 const ALIGNMENT: u64 = 0x4_0000;
 const HINDERING: u64 = TRAP | DIRECTION | ALIGNMENT;

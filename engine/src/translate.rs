@@ -71,6 +71,9 @@ pub struct Output {
     pub sites: Vec<Site>,
 }
 
+/// What a program does that steps through itself.
+pub const TRAP_FLAG: &str = "setting the trap flag";
+
 /// Bytes that [`Translator::leave`] emits.
 const LEAVE_BYTES: u8 = 18;
 
@@ -101,6 +104,8 @@ pub struct Translator<'a> {
     exits: Vec<Exit>,
     sites: Vec<Site>,
     cold_sites: Vec<inline::ColdSite>,
+    /// The unit waits for another process, as it seems: it has a pause and an access to shared memory.
+    waits: bool,
     counted: i32,
     settled: i32,
     start: u64,
@@ -155,6 +160,7 @@ impl<'a> Translator<'a> {
             exits: Vec::new(),
             sites: Vec::new(),
             cold_sites: Vec::new(),
+            waits: false,
             counted: 0,
             settled: 0,
             start: place.base,
@@ -178,6 +184,9 @@ impl Translator<'_> {
     fn run(&mut self, trace: &Trace) {
         let settle_at = if self.style.linked && !self.style.precise_flags { settle_place(trace) } else { None };
         let total = transfers(trace);
+        self.waits = matches!(self.style.sites, SiteMode::Redirect { .. })
+            && trace.items.iter().any(|item| item.insn().instruction.mnemonic() == Mnemonic::Pause)
+            && trace.items.iter().any(|item| self.is_site(item.insn().pc()));
         for (index, item) in trace.items.iter().enumerate() {
             if settle_at == Some(index) {
                 self.settle_ahead(item.insn().pc(), total);
@@ -284,7 +293,21 @@ impl Translator<'_> {
             }
         }
         self.row(insn.pc(), Spill::None);
+        match insn.instruction.mnemonic() {
+            Mnemonic::Popf | Mnemonic::Popfq => self.refuse_trap_flag(insn),
+            Mnemonic::Pause if self.waits => self.wait_longer(),
+            _ => {}
+        }
         self.copy(insn);
+    }
+
+    /// Before popf, which gives all flags a new value: leaves if the trap flag is in what it pops.
+    fn refuse_trap_flag(&mut self, insn: &Insn) {
+        self.asm.raw(&[0xf6, 0x44, 0x24, 0x01, 0x01]); // test byte [rsp + 1], 1
+        let branch = self.asm.jump_if(cond::NOT_ZERO);
+        let exit = self.exit(ExitKind::Unsupported { what: TRAP_FLAG }, insn.pc());
+        let leave = self.leave_cold(exit);
+        self.asm.bind(branch, leave);
     }
 
     /// Copies an instruction as it is, but for a RIP-relative displacement.

@@ -89,6 +89,11 @@ impl RunningHash {
         Self(0)
     }
 
+    /// What [`Self::value`] gave, to go on from there.
+    pub const fn from_value(value: u64) -> Self {
+        Self(value)
+    }
+
     /// The state hash of the next event, whose registers have the hash `registers` (0: not taken).
     #[inline]
     pub const fn note(self, registers: u64) -> u64 {

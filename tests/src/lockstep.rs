@@ -31,6 +31,8 @@ const NAMES: [&str; 16] = ["rax", "rcx", "rdx", "rbx", "rsp", "rbp", "rsi", "rdi
 pub struct Plan {
     /// Where comparing begins: both sides have the same registers there, but for rsp.
     pub from: u64,
+    /// Bytes of the native program to change, where the validator itself is tested: what a wrong rule would make of an instruction.
+    pub changed: Vec<(u64, u8)>,
     /// Compared ranges of memory: address and length.
     pub memory: Vec<(u64, usize)>,
     /// Instructions compared by single steps.
@@ -82,7 +84,7 @@ struct Native {
 
 impl Native {
     /// Runs the program up to its first arrival at `from`.
-    fn start(program: &Path, directory: &Path, from: u64) -> Result<Self> {
+    fn start(program: &Path, directory: &Path, from: u64, changed: &[(u64, u8)]) -> Result<Self> {
         let mut command = Command::new(program);
         command.current_dir(directory).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
         set_environment(&mut command, directory);
@@ -93,6 +95,9 @@ impl Native {
         expect_trap(pid)?;
         ptrace::setoptions(pid, ptrace::Options::PTRACE_O_EXITKILL)?;
         let memory = File::options().read(true).write(true).open(format!("/proc/{pid}/mem"))?;
+        for &(address, byte) in changed {
+            memory.write_all_at(&[byte], address)?;
+        }
         let mut byte = [0];
         memory.read_exact_at(&mut byte, from)?;
         memory.write_all_at(&[0xcc], from)?;
@@ -189,7 +194,7 @@ impl Replayed {
 
 /// Compares; `Err` in the inner result tells the first difference.
 pub fn compare(program: &Path, directory: &Path, recording: &Path, plan: &Plan) -> Result<Result<(), String>> {
-    let mut native = Native::start(program, directory, plan.from)?;
+    let mut native = Native::start(program, directory, plan.from, &plan.changed)?;
     let mut replayed = Replayed::start(recording, plan.from)?;
     let mut states = BTreeMap::new();
     let last = plan.steps.max(plan.stride * plan.strides);

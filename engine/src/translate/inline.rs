@@ -38,6 +38,9 @@ const SITES_MAX: usize = 16;
 /// Not rax, which holds flags, and not the stack pointer; low ones first, so that ah…bh stay encodable.
 const CANDIDATES: [usize; 14] = [reg::RCX, reg::RDX, reg::RBX, reg::RSI, reg::RDI, reg::RBP, 8, 9, 10, 11, 12, 13, 14, 15];
 const LINE_MASK: u32 = 63;
+const PAUSE: [u8; 2] = [0xf3, 0x90];
+/// What one `pause` of the guest becomes near an access to shared memory.
+const PAUSES: usize = 4;
 const CONDITION_ABOVE: u8 = 0x7;
 const CONDITION_NOT_EQUAL: u8 = 0x5;
 const CONDITION_EQUAL: u8 = 0x4;
@@ -143,6 +146,14 @@ impl Translator<'_> {
             }
         }
         uses
+    }
+
+    /// Before a `pause` of a loop that waits for another process. One round takes so much longer than unrecorded, and fetches
+    /// the clock's line along with the word's, that without this the other process would get less done.
+    pub(super) fn wait_longer(&mut self) {
+        for _ in 1..PAUSES {
+            self.asm.raw(&PAUSE);
+        }
     }
 
     /// The exits to the host of all inline accesses.
@@ -488,6 +499,8 @@ impl Sequence<'_, '_, '_> {
 
     fn write(&mut self) {
         let s = self.s;
+        // Both lines may be with another process; a tick alone would wait for them one after the other.
+        self.t.asm.fetch_to_write(Place::At(s.real, 0));
         self.tick();
         // What a fault of the real store must put back.
         for (at, size) in parts(self.site.size) {
@@ -621,7 +634,7 @@ impl Sequence<'_, '_, '_> {
         let alone = self.t.asm.jump_if(CONDITION_EQUAL);
         self.t.asm.set(s.start, self.log().pauses);
         let again = self.t.asm.here();
-        self.t.asm.raw(&[0xf3, 0x90]); // pause
+        self.t.asm.raw(&PAUSE);
         self.op(Op::Address, s.start, Place::At(s.start, -1));
         self.t.asm.compare_small(Place::Register(s.start), 0);
         let more = self.t.asm.jump_if(CONDITION_NOT_EQUAL);

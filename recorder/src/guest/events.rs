@@ -54,11 +54,12 @@ pub fn packed_bytes(limit: u64) -> u64 {
 
 const _: () = assert!(FIRST_SLOT + SLOTS * SLOT_BYTES <= LONG && LONG + LONG_MAX <= PACKED && PACKED + PACKED_MAX <= arena::ACCESS_LOG);
 
-/// Where a segment lies, and how many bytes of whole events it holds.
+/// Where a segment lies, how many bytes of whole events it holds, and the running hash of all events before it.
 #[repr(C)]
 pub struct Segment {
     pub address: AtomicU64,
     pub used: AtomicU64,
+    running: AtomicU64,
 }
 
 /// The log's first page.
@@ -92,6 +93,11 @@ pub fn shared() -> &'static Shared {
 impl Shared {
     pub fn open(&self) -> u64 {
         self.open.load(Ordering::Acquire)
+    }
+
+    /// The running hash of all events before the open segment.
+    pub fn running_at_open(&self) -> RunningHash {
+        RunningHash::from_value(self.segment(self.open()).running.load(Ordering::Relaxed))
     }
 
     pub fn segment(&self, number: u64) -> &Segment {
@@ -384,6 +390,7 @@ impl EventLog {
         self.number += 1;
         let segment = shared.segment(self.number);
         segment.address.store(address, Ordering::Relaxed);
+        segment.running.store(self.running_at_open.value(), Ordering::Relaxed);
         (self.address, self.room, self.used_at) = (address, room, segment.used.as_ptr() as u64);
         self.set_next(address + used);
         shared.open.store(self.number, Ordering::Release);

@@ -4,7 +4,7 @@ use alloc::vec::Vec;
 use core::arch::global_asm;
 
 use engine::sys::{SigAction, SigAltStack, UCONTEXT_ORDER, UCONTEXT_RIP, UContext, raw};
-use engine::{Flow, read_guest, reg, vector};
+use engine::{Flow, TRAP, TRAP_FLAG, read_guest, reg, vector};
 use recording::{Body, SIGINFO_BYTES, Signal, SignalAction, Syscall};
 
 use super::end;
@@ -175,6 +175,9 @@ pub fn sigreturn(host: &mut Recorder, engine: &mut Guest, args: &[u64; 6]) -> Fl
         return end::stop_unsupported(host, engine, format_args!("rt_sigreturn without a frame"));
     }
     let word = |at: usize| super::access::word(&bytes[at..at + 8]);
+    if word(40 + 136) & TRAP != 0 {
+        return end::stop_unsupported(host, engine, format_args!("{TRAP_FLAG}"));
+    }
     if !vector::load_frame(word(40 + 184)) {
         return end::stop_unsupported(host, engine, format_args!("rt_sigreturn with a damaged frame"));
     }

@@ -5,15 +5,13 @@ use core::sync::atomic::Ordering;
 
 use engine::arena;
 use engine::sys::raw;
-use recording::{CHUNK_BYTES, EventKind, Events, FileWriter, PACKED_BYTES_MAX, Packed, RunningHash, Sink, WriteError};
+use recording::{CHUNK_BYTES, EventKind, Events, FileWriter, PACKED_BYTES_MAX, Packed, Sink, WriteError};
 
 use super::events::{self, PACKED, packed_bytes};
 
 pub struct Packer {
     /// Each chunk, and where its bytes lie.
     chunks: Vec<(Packed, u64)>,
-    /// Of the events in the closed segments.
-    running: RunningHash,
     /// Program counters that became shared sites.
     sites: Vec<u64>,
     /// Bytes used of the area.
@@ -29,7 +27,7 @@ impl Packer {
         if !mapped {
             shared.broken.store(1, Ordering::Release);
         }
-        Self { chunks: Vec::new(), running: RunningHash::new(), sites: Vec::new(), filled: 0, length: if mapped { length } else { 0 } }
+        Self { chunks: Vec::new(), sites: Vec::new(), filled: 0, length: if mapped { length } else { 0 } }
     }
 
     /// Compresses all segments that are closed.
@@ -57,7 +55,6 @@ impl Packer {
             self.filled += packed.len() as u64;
         }
         self.sites.extend(sites(bytes));
-        Events::new(bytes).filter_map(Result::ok).for_each(|event| self.running.add(event.bytes()));
         true
     }
 
@@ -69,11 +66,6 @@ impl Packer {
             progress(100 * index / self.chunks.len());
         }
         Ok(())
-    }
-
-    /// What the running hash is behind the closed segments.
-    pub fn running(&self) -> RunningHash {
-        self.running
     }
 
     /// The shared sites of the closed segments.

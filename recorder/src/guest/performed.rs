@@ -2,14 +2,14 @@
 //! stack, gathers and scatters, and operands that the opcode implies.
 
 use engine::lanes::{self, REGISTER_BYTES, Vectors};
-use engine::{Flow, Site, SiteForm, read_guest, reg, vector};
+use engine::{Flow, Site, SiteForm, TRAP, TRAP_FLAG, read_guest, reg, vector};
 use iced_x86::{Decoder, DecoderOptions, Mnemonic, OpKind, Register};
 
 use super::guest_bytes::Refused;
 use super::host::{Guest, Recorder};
 use super::{end, signals, strings};
 
-/// What popf may change in user mode: CF PF AF ZF SF DF OF NT AC ID. (The trap flag would stop us instead.)
+/// What popf may change in user mode, but for the trap flag: CF PF AF ZF SF DF OF NT AC ID.
 const POPPED_FLAGS: u64 = 0x24_4cd5;
 /// What pushf shows as zero: RF and VM.
 const HIDDEN_FLAGS: u64 = 0x3_0000;
@@ -18,6 +18,7 @@ const LINE: u64 = 64;
 enum Failed {
     Refused(Refused),
     NoRule,
+    TrapFlag,
 }
 
 impl From<Refused> for Failed {
@@ -40,6 +41,7 @@ pub fn perform(host: &mut Recorder, engine: &mut Guest, site: &Site) -> Flow {
             flow => flow,
         },
         Err(Failed::NoRule) => no_rule(host, engine, site.pc),
+        Err(Failed::TrapFlag) => end::stop_unsupported(host, engine, format_args!("{TRAP_FLAG}")),
     }
 }
 
@@ -117,6 +119,7 @@ fn stack(host: &mut Recorder, engine: &mut Guest, site: &Site) -> Result<(), Fai
                     state.gpr[reg::RSP] = state.gpr[reg::RSP].wrapping_add(more);
                     state.rip = value;
                 }
+                Popf | Popfq if value & TRAP != 0 => return Err(Failed::TrapFlag),
                 Popf | Popfq => {
                     let changed = POPPED_FLAGS & if wide == 2 { 0xffff } else { u64::MAX };
                     state.rflags = state.rflags & !changed | value & changed;

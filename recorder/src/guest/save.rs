@@ -127,7 +127,7 @@ fn failed(error: recording::WriteError<i32>) -> i32 {
 fn write(start: &Start, packer: &mut Packer, output: Output) -> Result<(), i32> {
     packer.pack();
     let last = last_events();
-    let mut running = packer.running();
+    let mut running = events::shared().running_at_open();
     Events::new(last).filter_map(Result::ok).for_each(|event| running.add(event.bytes()));
     let end = if has_end() { Vec::new() } else { end_event(running) };
     if !end.is_empty() {
