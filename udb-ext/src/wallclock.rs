@@ -32,7 +32,12 @@ impl Wallclock {
 
     /// The clock at the last event before `now`: nothing is known between events.
     pub fn now(&self, timeline: &dyn Timeline, now: Time) -> Nanoseconds {
-        let stamps = (0..timeline.first_event_at_or_after(now)).rev().map(|index| timeline.event(index).timestamp);
+        self.before(timeline, timeline.first_event_at_or_after(now))
+    }
+
+    /// The clock at the last event with a time stamp among those below `index`.
+    fn before(&self, timeline: &dyn Timeline, index: usize) -> Nanoseconds {
+        let stamps = (0..index).rev().map(|index| timeline.event(index).timestamp);
         stamps.take(MAX_WITHOUT_STAMP).find(|stamp| *stamp > 0).map_or(self.begin, |stamp| self.at(stamp))
     }
 
@@ -41,13 +46,13 @@ impl Wallclock {
         let (mut low, mut high) = (0, timeline.event_count());
         while low < high {
             let middle = low + (high - low) / 2;
-            if self.at(timeline.event(middle).timestamp) < wanted { low = middle + 1 } else { high = middle }
+            if self.before(timeline, middle + 1) < wanted { low = middle + 1 } else { high = middle }
         }
         (low < timeline.event_count()).then(|| timeline.event(low).time)
     }
 }
 
-/// So many events in a row without a time stamp are not written by any recorder.
+/// So many events in a row without a time stamp are not written by any recorder (at most 64 KiB, by emitted code).
 const MAX_WITHOUT_STAMP: usize = 1000;
 
 #[cfg(test)]
