@@ -19,6 +19,9 @@ use core::ffi::CStr;
 use linux_raw_sys::{errno, general as linux};
 
 const MAX_PATH_BYTES: usize = 4096;
+/// Clocks that get their storage when the log is created, bytes: all of a log of up to 64 MiB. More would not keep a log of few records
+/// small; the others get it when they are first used, which on a full disk is a SIGBUS in the log.
+const MAX_CLOCK_BYTES_AT_ONCE: u64 = 512 << 10;
 /// How often the name may vanish between our finding it taken and our opening it.
 const MAX_RACES: u32 = 100;
 
@@ -51,16 +54,19 @@ impl core::fmt::Display for OpenError {
                 write!(f, "size of the log: expected {min} to {max} bytes, found {size}")
             }
             OpenError::FileSizeLimit { size, limit } => {
-                write!(f, "a log of {size} bytes is beyond the limit on file sizes, {limit} bytes")
+                write!(f, "size of the log: expected at most the limit on file sizes, {limit} bytes, found {size}")
             }
             OpenError::PathTooLong { length, max } => {
-                write!(f, "the path has {length} bytes, more than {max}")
+                write!(f, "length of the path: expected at most {max} bytes, found {length}")
             }
             OpenError::NotAFile { mode } => {
-                write!(f, "not a regular file: type {mode:#o}, expected {:#o}", linux::S_IFREG)
+                write!(f, "not an access log: type of file: expected {:#o} (a regular one), found {mode:#o}", linux::S_IFREG)
             }
             OpenError::NotALogSize { size } => {
-                write!(f, "not an access log: no log has {size} bytes")
+                write!(
+                    f,
+                    "not an access log: file size: expected a multiple of {PAGE_BYTES} from {MIN_SIZE} to {MAX_SIZE} bytes, found {size}"
+                )
             }
             OpenError::NotALog(error) => write!(f, "not an access log: {error}"),
             OpenError::Unstable => write!(f, "the file keeps appearing and vanishing"),
@@ -106,21 +112,12 @@ fn join(fd: &Descriptor, map_at: Option<usize>) -> Result<Opened, OpenError> {
         return Err(OpenError::NotAFile { mode });
     }
     let layout = Layout::for_size(size).ok_or(OpenError::NotALogSize { size })?;
-    let address = sys::map(fd.0, size, map_at).map_err(system("mmap"))?;
-    let mapped = Mapped::new(address);
     let mut words = [0; FIXED_WORDS];
-    for (index, word) in words.iter_mut().enumerate() {
-        // Relaxed: they were complete before the file had its name (I1), and the open was ordered by the kernel.
-        *word = mapped.word(address + index * 8).load(Ordering::Relaxed);
-    }
-    match Header::check(&words, &layout) {
-        Ok(header) => Ok((mapped, layout, header, false)),
-        Err(error) => {
-            // SAFETY: mapped above, and known to nobody else.
-            unsafe { sys::unmap(address, size) };
-            Err(OpenError::NotALog(error))
-        }
-    }
+    // They were complete before the file had its name (I1). Not by the mapping: a file that is cut just now is to be an error.
+    sys::read_at(fd.0, &mut words, 0).map_err(system("pread"))?;
+    let header = Header::check(&words, &layout).map_err(OpenError::NotALog)?;
+    let address = sys::map(fd.0, size, map_at).map_err(system("mmap"))?;
+    Ok((Mapped::new(address), layout, header, false))
 }
 
 /// None: somebody else was faster.
@@ -159,7 +156,8 @@ fn fill(fd: &Descriptor, layout: &Layout, uuid: [u8; 16], map_at: Option<usize>)
     let address = sys::map(fd.0, layout.size, map_at).map_err(system("mmap"))?;
     let mapped = Mapped::new(address);
     let clocks = layout.clocks();
-    if !mapped.populate(address, (clocks.offset + clocks.count * 8) as usize) {
+    let clock_bytes = (clocks.count * CLOCK_BYTES).min(MAX_CLOCK_BYTES_AT_ONCE);
+    if !mapped.populate(address, (clocks.offset + clock_bytes) as usize) {
         // SAFETY: mapped above, and known to nobody else.
         unsafe { sys::unmap(address, layout.size) };
         return Err(system("madvise")(errno::ENOSPC as i32));

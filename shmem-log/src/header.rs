@@ -95,11 +95,30 @@ impl Header {
         let expected = header.words(layout);
         for (index, (&expected, &found)) in expected.iter().zip(found).enumerate() {
             if expected != found {
-                let offset = index as u64 * 8;
-                return Err(HeaderError { field: field_name(offset), offset, expected, found });
+                return Err(mismatch(index as u64 * 8, expected, found));
             }
         }
         Ok(header)
+    }
+}
+
+fn mismatch(offset: u64, expected: u64, found: u64) -> HeaderError {
+    let Some(names) = names_of_halves(offset) else {
+        return HeaderError { field: field_name(offset), offset, expected, found };
+    };
+    let half = if expected as u32 != found as u32 { 0 } else { 1 };
+    let part = |word: u64| word >> (32 * half) & 0xffff_ffff;
+    let field = if half == 0 { names.0 } else { names.1 };
+    HeaderError { field, offset: offset + 4 * half, expected: part(expected), found: part(found) }
+}
+
+/// Of a word that holds two fields.
+fn names_of_halves(offset: u64) -> Option<(&'static str, &'static str)> {
+    match offset {
+        HDR_VERSION => Some(("version", "size of the header")),
+        HDR_KINDS => Some(("kind of clock", "kind of time")),
+        HDR_UNITS => Some(("slot size", "block size")),
+        _ => None,
     }
 }
 
@@ -115,10 +134,7 @@ fn field_name(offset: u64) -> &'static str {
     ];
     match offset {
         HDR_MAGIC => "magic",
-        HDR_VERSION => "version (low half) and header size (high half)",
         HDR_FILE_SIZE => "file size",
-        HDR_KINDS => "kinds of clock (low half) and time (high half)",
-        HDR_UNITS => "slot size (low half) and block size (high half)",
         HDR_FLAGS => "feature flags",
         HDR_CHECKSUM => "checksum",
         HDR_SECTIONS..HDR_CREATED_TSC => {
@@ -143,11 +159,18 @@ mod tests {
             .into_iter()
             .chain((HDR_SECTIONS..HDR_CREATED_TSC).step_by(8));
         for offset in checked {
-            let mut broken = words;
+            let (mut broken, word) = (words, words[offset as usize / 8]);
             broken[offset as usize / 8] ^= 0x100;
             let error = Header::check(&broken, &layout).unwrap_err();
-            assert_eq!((error.offset, error.found), (offset, words[offset as usize / 8] ^ 0x100));
+            let mask = if names_of_halves(offset).is_some() { 0xffff_ffff } else { u64::MAX };
+            assert_eq!((error.offset, error.expected, error.found), (offset, word & mask, (word ^ 0x100) & mask));
             assert_ne!(error.field, "header");
+        }
+        for (offset, field) in [(HDR_VERSION, "size of the header"), (HDR_KINDS, "kind of time"), (HDR_UNITS, "block size")] {
+            let (mut broken, word) = (words, words[offset as usize / 8]);
+            broken[offset as usize / 8] ^= 1 << 40;
+            let error = Header::check(&broken, &layout).unwrap_err();
+            assert_eq!(error, HeaderError { field, offset: offset + 4, expected: word >> 32, found: (word >> 32) ^ 0x100 });
         }
         // Fields of free content are held by the checksum.
         for offset in [HDR_UUID, HDR_UUID + 8, HDR_CREATED_TSC, HDR_CREATED_NS, HDR_TSC_HZ] {

@@ -332,3 +332,29 @@ const _: () = {
         size *= 2;
     }
 };
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    /// Not only powers of two.
+    #[test]
+    fn every_size_has_a_layout_that_fits_it() {
+        let small = (MIN_SIZE..=16 << 20).step_by(PAGE_BYTES as usize);
+        let large = (4..=20u64).flat_map(|step| (0..100).map(move |n| ((1 << 20) + n * 0x2_9000) << step >> 12 << 12));
+        for size in small.chain(large).chain([MAX_SIZE - PAGE_BYTES, MAX_SIZE]).filter(|size| *size <= MAX_SIZE) {
+            let layout = Layout::for_size(size).unwrap();
+            let mut at = HEADER_BYTES;
+            for (section, entry_bytes) in layout.sections.iter().zip(ENTRY_BYTES) {
+                assert_eq!(section.offset, at, "{size:#x}");
+                at += page_up(section.count * entry_bytes);
+            }
+            assert!(at <= size && size - at < 2 * BLOCK_BYTES + PAGE_BYTES, "{size:#x}: {at:#x}");
+            assert_eq!(layout.block_headers().count, layout.blocks().count);
+            assert!(layout.blocks().count >= 2 * layout.recordings().count, "{size:#x}");
+        }
+        for size in [0, MIN_SIZE - PAGE_BYTES, MIN_SIZE + 1, MAX_SIZE + PAGE_BYTES, u64::MAX] {
+            assert_eq!(Layout::for_size(size), None);
+        }
+    }
+}

@@ -17,14 +17,14 @@ pub(crate) const fn key(dev: u64, ino: u64) -> u64 {
 }
 
 /// Finds or adds an object; the index of its entry, or None if the table of `count` entries at `table` is full. `prepare` is called
-/// with each entry's address before it is touched, `fill` with that of a new one before it is published.
+/// with each entry's address before it is touched, and tells whether it may be; `fill` with that of a new one before it is published.
 pub(crate) fn register<M: Memory>(
     memory: &M,
     table: usize,
     count: u64,
     dev: u64,
     ino: u64,
-    prepare: impl Fn(usize),
+    prepare: impl Fn(usize) -> bool,
     fill: impl FnOnce(usize),
 ) -> Option<u64> {
     let key = key(dev, ino);
@@ -32,7 +32,9 @@ pub(crate) fn register<M: Memory>(
     for probe in 0..count {
         let index = (home + probe) % count.max(1);
         let entry = table + (index * OBJECT_BYTES) as usize;
-        prepare(entry);
+        if !prepare(entry) {
+            return None;
+        }
         let word = |at: u64| memory.word(entry + at as usize);
         // Relaxed: the key alone says whose the entry is (I1).
         match word(OBJ_KEY).compare_exchange(0, key, Ordering::Relaxed, Ordering::Relaxed) {

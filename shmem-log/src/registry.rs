@@ -63,11 +63,9 @@ pub struct MappingInfo {
 }
 
 impl Log {
-    /// Registers a recording. Fails when the registry is full.
+    /// Registers a recording. Fails when the registry or the disk is full.
     pub fn register_recording(&self, info: &RecordingInfo) -> Result<RecordingIndex, RegistryFull> {
-        let index = self.take(HDR_RECORDINGS_CURSOR, self.layout.recordings(), 0)?;
-        let entry = self.layout.recordings().offset + index * RECORDING_BYTES;
-        self.prepare(entry, RECORDING_BYTES);
+        let (index, entry) = self.take(HDR_RECORDINGS_CURSOR, self.layout.recordings(), RECORDING_BYTES, 0)?;
         self.put(entry + REC_STATE, ENTRY_WRITING);
         let uuid = u128::from_le_bytes(info.uuid);
         self.put(entry + REC_UUID, uuid as u64);
@@ -101,7 +99,7 @@ impl Log {
         }
     }
 
-    /// Finds or adds an object, by device and inode; all processes get the same index for it. Fails when the registry is full.
+    /// Finds or adds an object, by device and inode; all processes get the same index for it. Fails when the registry or the disk is full.
     ///
     /// A file that is deleted and another that later gets its inode number are one object here.
     pub fn register_object(&self, info: &ObjectInfo) -> Result<ObjectIndex, RegistryFull> {
@@ -130,12 +128,10 @@ impl Log {
         }
     }
 
-    /// Registers a mapping, in force from now on. Fails when the registry is full.
+    /// Registers a mapping, in force from now on. Fails when the registry or the disk is full.
     pub fn register_mapping(&self, info: &MappingInfo) -> Result<MappingIndex, RegistryFull> {
         let section = self.layout.mappings();
-        let index = self.take(HDR_MAPPINGS_CURSOR, section, 2)?;
-        let entry = section.offset + index * MAPPING_BYTES;
-        self.prepare(entry, MAPPING_BYTES);
+        let (index, entry) = self.take(HDR_MAPPINGS_CURSOR, section, MAPPING_BYTES, 2)?;
         self.put(entry + MAP_STATE, ENTRY_WRITING);
         self.put(entry + MAP_WHO, u64::from(info.recording.get()) | u64::from(info.object.get()) << 32);
         self.put(entry + MAP_ADDRESS, info.address);
@@ -156,13 +152,11 @@ impl Log {
     }
 
     /// Registers an instruction that accesses `length` bytes of shared memory; `length` 0 if it varies. Once per instrumented
-    /// instruction: equal ones are not merged. A forked child may go on using its parent's. Fails when the registry is full;
-    /// then log with [`crate::Origin::Pc`].
+    /// instruction: equal ones are not merged. A forked child may go on using its parent's. Fails when the registry or the disk is
+    /// full; then log with [`crate::Origin::Pc`].
     pub fn register_site(&self, pc: u64, kind: Kind, length: u32) -> Result<SiteIndex, RegistryFull> {
         let section = self.layout.sites();
-        let index = self.take(HDR_SITES_CURSOR, section, 3)?;
-        let entry = section.offset + index * SITE_BYTES;
-        self.prepare(entry, SITE_BYTES);
+        let (index, entry) = self.take(HDR_SITES_CURSOR, section, SITE_BYTES, 3)?;
         self.put(entry + SITE_PC, pc);
         self.publish(entry + SITE_META, u64::from(length) | (kind as u64) << 32);
         SiteIndex::new(index as u32 + 1).ok_or_else(|| self.refuse(section.count, 3, "sites"))
@@ -184,14 +178,15 @@ impl Log {
         (u64::from(recording.get()) < section.count).then(|| section.offset + u64::from(recording.get()) * RECORDING_BYTES)
     }
 
-    /// Takes the next entry of a table; `which` counts refusals.
-    fn take(&self, cursor: u64, section: Section, which: u64) -> Result<u64, RegistryFull> {
+    /// Takes the next entry of a table, with storage behind it: its index and its offset in the file. `which` counts refusals.
+    fn take(&self, cursor: u64, section: Section, entry_bytes: u64, which: u64) -> Result<(u64, u64), RegistryFull> {
         // Relaxed: it only hands out numbers. It may pass the end once per refusal.
         let index = self.word(cursor).fetch_add(1, Ordering::Relaxed);
-        if index < section.count {
-            return Ok(index);
+        if index >= section.count {
+            self.word(cursor).store(section.count, Ordering::Relaxed);
+        } else if self.prepare(section.offset + index * entry_bytes, entry_bytes) {
+            return Ok((index, section.offset + index * entry_bytes));
         }
-        self.word(cursor).store(section.count, Ordering::Relaxed);
         let names = ["recordings", "objects", "mappings", "sites"];
         Err(self.refuse(section.count, which, names.get(which as usize).unwrap_or(&"")))
     }
@@ -201,11 +196,11 @@ impl Log {
         RegistryFull { registry, capacity }
     }
 
-    /// Gives the pages of an entry storage; where that fails the following stores may raise SIGBUS, as on a kernel before 5.14.
-    fn prepare(&self, offset: u64, bytes: u64) {
+    /// Gives the pages of an entry storage. False if the disk is full: then nothing may be stored there.
+    fn prepare(&self, offset: u64, bytes: u64) -> bool {
         let page = offset & !(PAGE_BYTES - 1);
         let end = (offset + bytes).next_multiple_of(PAGE_BYTES);
-        self.memory.populate(self.base() + page as usize, (end - page) as usize);
+        self.memory.populate(self.base() + page as usize, (end - page) as usize)
     }
 
     fn put(&self, offset: u64, word: u64) {

@@ -138,9 +138,18 @@ impl<M: Memory> Appender<M> {
 
     /// Takes that note back: the access did not happen, or is not logged.
     pub fn unmark(&mut self) {
-        if self.owned.is_some_and(|owned| self.cursor < owned.start + M::SLOTS * SLOT_BYTES as usize) {
+        if self.has_slot() {
             self.memory.word(self.cursor + SLOT_WHERE as usize).store(0, Ordering::Relaxed);
         }
+    }
+
+    /// Whether an access is under way.
+    pub fn is_marked(&self) -> bool {
+        self.has_slot() && self.memory.word(self.cursor + SLOT_WHERE as usize).load(Ordering::Relaxed) != 0
+    }
+
+    fn has_slot(&self) -> bool {
+        self.owned.is_some_and(|owned| self.cursor < owned.start + M::SLOTS * SLOT_BYTES as usize)
     }
 
     /// A record of one slot. The caller has seen to it that the interval and delta fit.
@@ -229,7 +238,8 @@ impl<M: Memory> Appender<M> {
             let header = ring.headers + (index * BLOCK_HEADER_BYTES) as usize;
             let start = ring.blocks + index as usize * M::SLOTS * SLOT_BYTES as usize;
             let page = header & !(PAGE_BYTES as usize - 1);
-            if ticket <= ring.count && page != self.header_page {
+            // In every lap, as while a disk is full a log may be lapped without one block being taken.
+            if page != self.header_page {
                 if !memory.populate(page, PAGE_BYTES as usize) {
                     return None;
                 }

@@ -40,6 +40,12 @@ pub(crate) fn stat(fd: i32) -> Result<(u32, u64)> {
     Ok((stat.st_mode & linux::S_IFMT, stat.st_size as u64))
 }
 
+/// Fills words from byte `offset` of the file on; tells how many bytes there were.
+pub(crate) fn read_at(fd: i32, words: &mut [u64], offset: u64) -> Result<usize> {
+    let bytes = core::mem::size_of_val(words);
+    call!(pread64, fd, words.as_mut_ptr(), bytes, offset)
+}
+
 /// Maps the file shared, readable and writable; at exactly `at` if given, or EEXIST where something is mapped there.
 pub(crate) fn map(fd: i32, size: u64, at: Option<usize>) -> Result<usize> {
     let fixed = if at.is_some() { linux::MAP_FIXED_NOREPLACE } else { 0 };

@@ -91,7 +91,7 @@ pub enum Piece {
     Last,
 }
 
-/// A registry has no free entry. The log counts how often that happened.
+/// A registry has no free entry, or the disk no room for it. The log counts how often that happened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RegistryFull {
     /// Which registry: `recordings`, `objects`, `mappings` or `sites`.
@@ -102,7 +102,7 @@ pub struct RegistryFull {
 
 impl core::fmt::Display for RegistryFull {
     fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
-        write!(f, "the log's registry of {} is full ({} entries)", self.registry, self.capacity)
+        write!(f, "the log's registry of {} is full ({} entries), or its disk is", self.registry, self.capacity)
     }
 }
 

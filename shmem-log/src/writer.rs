@@ -286,10 +286,12 @@ impl Writer {
     }
 
     /// Notes the time in the log if something was logged and about a millisecond passed since the last note, so that rough
-    /// times stay good where accesses are rare. Worth a call where the program enters the kernel; `bbcount` as in `commit`.
+    /// times stay good where accesses are rare. Worth a call where the program enters the kernel; `bbcount` as in `commit`. Does
+    /// nothing while an access is under way, whose place would no longer be known if the process died.
     pub fn note_time(&mut self, bbcount: u64) {
         let ticks = self.core.memory.ticks();
         if self.core.has_block()
+            && !self.core.is_marked()
             && self.core.cursor != self.noted_cursor
             && ticks.wrapping_sub(self.noted_ticks) > NOTE_TICKS
             && self.core.put_mark(bbcount)
@@ -335,6 +337,10 @@ fn dropped(kind: Kind) -> Token {
 fn begin_lines<M: Memory>(core: &mut Appender<M>, kind: Kind, place: u64, len: u64, scratch: &mut [LineTicks]) -> Form {
     if len == 0 {
         return Form::Nothing;
+    }
+    // Longer than any object, its lines could not even be counted.
+    if len > OFFSET_MASK {
+        return Form::Dropped;
     }
     let count = lines(place & OFFSET_MASK, len);
     if (scratch.len() as u64) < count || !core.make_room(2) {

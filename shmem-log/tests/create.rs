@@ -1,7 +1,9 @@
 //! Creating and joining: races, what is in the way, and what must not change in the process that does it.
 mod common;
-use common::process::{Shared, spawn, wait_ok};
+use common::process::{Random, Shared, spawn, wait_ok};
 use common::*;
+use nix::sys::signal::{Signal, kill};
+use nix::sys::wait::waitpid;
 use shmem_log::*;
 use std::collections::HashSet;
 use std::fs;
@@ -42,6 +44,41 @@ fn processes_that_create_one_log_at_once_get_one_log() {
         let files: Vec<_> = fs::read_dir(test.dir.path()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
         assert_eq!(files, ["test.shmem"], "nothing temporary stays");
     }
+}
+
+/// Whenever a creator dies, the name is free or a whole log.
+#[test]
+fn a_creator_that_is_killed_leaves_a_log_or_none() {
+    let mut random = Random(7);
+    let (mut found, mut made) = (0, 0);
+    for round in 0..200 {
+        let test = TestLog::new();
+        let path = test.c_path();
+        let shared = Shared::new(8);
+        let creator = spawn(|| {
+            shared.set(0, 1);
+            Log::create_or_join(&path, layout::MIN_SIZE, None).unwrap();
+            shared.set(1, 1);
+            shared.wait(2, |_| false);
+        });
+        shared.wait(0, |ready| ready == 1);
+        // Creating takes some hundred thousand cycles; a few rounds wait for its end.
+        match random.below(4) {
+            0 => _ = shared.wait(1, |done| done == 1),
+            _ => (0..random.below(200_000)).for_each(|_| std::hint::spin_loop()),
+        }
+        kill(creator, Signal::SIGKILL).unwrap();
+        waitpid(creator, None).unwrap();
+        let log = test.join(layout::MIN_SIZE);
+        found += u64::from(!log.was_created());
+        made += u64::from(log.was_created());
+        writer(&log, 1);
+        assert_eq!((test.read().uuid(), test.read().recordings().len()), (log.uuid(), 1), "round {round}");
+        // SAFETY: nothing uses it.
+        unsafe { log.unmap() };
+    }
+    println!("{made} logs made anew, {found} found");
+    assert!(found > 0);
 }
 
 #[test]

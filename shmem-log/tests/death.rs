@@ -199,3 +199,24 @@ fn a_log_survives_fork() {
     let seen = all(&test.read(), |a| (a.recording.get(), number(a.value())));
     assert_eq!(seen, [(0, 1), (0, 2), (1, 10)]);
 }
+
+/// Noting the time must not wipe out where a sleeping system call was.
+#[test]
+fn an_access_under_way_stays_known_when_the_time_is_noted() {
+    let test = TestLog::new();
+    let log = test.join(layout::MIN_SIZE);
+    let o = object(&log);
+    let mut w = writer(&log, 1);
+    let site = w.register_site(1, Kind::Write, 8).unwrap();
+    let t = w.begin(Kind::Write, o, 64, 8);
+    w.commit(t, site, 1, 1);
+    let mut scratch = vec![LineTicks::default(); Writer::lines(1234, 100)];
+    let token = w.begin_wide(Kind::Write, o, 1234, 100, &mut scratch);
+    w.note_time(2);
+    let reader = test.read();
+    let [unfinished] = reader.unfinished() else { panic!("{:?}", reader.unfinished()) };
+    assert_eq!((unfinished.object, unfinished.offset), (o, 1234));
+    w.commit_wide(token, &mut scratch, Origin::Pc { pc: 1, by_kernel: true }, 2, &[], &[1; 100]);
+    w.note_time(3);
+    assert_eq!((test.read().unfinished().len(), test.read().total_counts().committed), (0, 2));
+}

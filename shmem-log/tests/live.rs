@@ -65,3 +65,28 @@ fn snapshots_of_a_log_that_is_being_written_are_consistent() {
     println!("{read} records read, {overwritten} overwritten between snapshot and reading");
     assert!(read > 0);
 }
+
+/// What was overwritten since the snapshot is skipped, and counted once.
+#[test]
+fn a_cursor_counts_overwritten_records_once() {
+    let test = TestLog::new();
+    let log = test.join(layout::MIN_SIZE);
+    let o = object(&log);
+    let mut w = writer(&log, 1);
+    let site = w.register_site(1, Kind::Write, 8).unwrap();
+    let mut append = |records: u64| {
+        for n in 0..records {
+            let t = w.begin(Kind::Write, o, n % 512 * 8, 8);
+            w.commit(t, site, n, n);
+        }
+    };
+    append(1500);
+    let reader = test.read();
+    append(100_000);
+    let first = reader.blocks()[0].clone();
+    let mut cursor = reader.cursor();
+    cursor.seek(Position::new(first.ticket, 7)).unwrap();
+    assert!(cursor.next().unwrap().is_none());
+    let all: u64 = reader.blocks().iter().map(|block| u64::from(block.records)).sum();
+    assert_eq!((cursor.overwritten(), all), (1500, 1500));
+}

@@ -133,3 +133,20 @@ fn a_full_log_keeps_the_youngest_and_counts_the_rest() {
     assert_eq!(cursor.previous().unwrap().unwrap().position, positions[777]);
     assert_eq!(cursor.previous().unwrap().unwrap().position, positions[776]);
 }
+
+#[test]
+fn an_access_of_an_absurd_length_is_dropped_and_counted() {
+    let test = TestLog::new();
+    let log = test.join(layout::MIN_SIZE);
+    let (mut w, o) = (writer(&log, 1), object(&log));
+    let origin = Origin::Pc { pc: 1, by_kernel: true };
+    for (offset, len) in [(2, u64::MAX), (0, u64::MAX), (layout::OFFSET_MASK, 1 << 63), (1, 1 << 48)] {
+        let t = w.begin(Kind::Write, o, offset, len);
+        w.commit_bytes(t, origin, 1, &[], &[1; 5000]);
+        let mut scratch = [LineTicks::default(); 4];
+        let t = w.begin_wide(Kind::Write, o, offset, len, &mut scratch);
+        w.commit_wide(t, &mut scratch, origin, 1, &[], &[1; 5000]);
+    }
+    let counts = test.read().total_counts();
+    assert_eq!((counts.appended, counts.dropped), (0, 8));
+}

@@ -309,13 +309,13 @@ fn two_processes_get_one_index_for_one_object() {
         const ENTRIES: u64 = 2;
         let table = Log::new((ENTRIES * OBJECT_BYTES / 8) as usize);
         let other = table.clone();
-        let register = |table: &Log, ino| objects::register(table, 0, ENTRIES, 1, ino, |_| {}, |_| {});
+        let register = |table: &Log, ino| objects::register(table, 0, ENTRIES, 1, ino, |_| true, |_| {});
         let thread = thread::spawn(move || (register(&other, 5), register(&other, 6)));
         let mine = (register(&table, 6), register(&table, 5));
         let theirs = thread.join().unwrap();
         assert_eq!((mine.1, mine.0), theirs);
         assert_ne!(mine.0, mine.1);
         assert!(mine.0.is_some() && mine.1.is_some());
-        assert_eq!(objects::register(&table, 0, ENTRIES, 1, 7, |_| {}, |_| {}), None, "full");
+        assert_eq!(objects::register(&table, 0, ENTRIES, 1, 7, |_| true, |_| {}), None, "full");
     });
 }

@@ -43,8 +43,11 @@ impl<'r> Cursor<'r> {
         let blocks = self.reader.blocks();
         self.block = blocks.partition_point(|block| block.ticket < position.ticket());
         self.record = 0;
-        if blocks.get(self.block).is_some_and(|block| block.ticket == position.ticket()) && self.load()? {
-            self.record = self.view().index_at(position.slot());
+        if blocks.get(self.block).is_some_and(|block| block.ticket == position.ticket()) {
+            match self.load()? {
+                true => self.record = self.view().index_at(position.slot()),
+                false => self.enter(self.block + 1),
+            }
         }
         Ok(())
     }

@@ -17,7 +17,7 @@ const AT_ONCE: u64 = 4096;
 impl Reader {
     /// Blocks claimed up to `cursor`, by age, and the accesses under way in them.
     pub(super) fn read_blocks(&self, cursor: u64) -> Result<(Vec<BlockInfo>, Vec<Unfinished>), ReadError> {
-        let mut blocks = Vec::with_capacity(self.layout.block_headers().count.min(cursor) as usize);
+        let mut blocks = Vec::new();
         let mut youngest = (0, 0);
         // And the next one, which shows a cursor that is too low.
         self.headers(cursor + 1, |index, [first, second, third]| {
