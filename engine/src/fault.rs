@@ -146,6 +146,11 @@ extern "C" fn handler<H: Host>(signal: i32, info: *const [u64; 16], ucontext: *m
     let (info, frame) = unsafe { (*info, &mut *ucontext) };
     let rip = frame.gpr[UCONTEXT_RIP];
     let sent_by_kernel = (info[1] as u32 as i32) > 0;
+    if signal == raw::SIGBUS as i32 && sent_by_kernel && H::mend(frame.cr2) {
+        // SAFETY: as below.
+        count::exhaust(unsafe { &mut *(arena::CONTEXT as *mut Context) });
+        return;
+    }
     if is_fault(signal) && sent_by_kernel {
         if let Some(end) = memory::recover(rip) {
             frame.gpr[UCONTEXT_RIP] = end;

@@ -115,6 +115,12 @@ pub trait Host: Sized {
     /// Engine or host code itself has faulted: the guest is to go on natively from the context's state, which is that of its last exit.
     fn broken(fault: &FaultInfo) -> !;
 
+    /// Called in signal context for every SIGBUS, wherever it happened. `true`: the address can be used now, and what faulted goes on; then
+    /// [`Host::stopped`] is called with `Attention` as soon as possible.
+    fn mend(_address: u64) -> bool {
+        false
+    }
+
     /// Called in signal context for every signal that is not a fault of translated code. May only touch memory that nothing else is
     /// in the middle of changing. `true`: call [`Host::stopped`] with `Attention` as soon as possible.
     fn on_signal(signal: &SignalContext, frame: &mut UContext) -> bool;

@@ -599,3 +599,82 @@ int main(void)
     drop(child.stdin.take());
     assert_eq!(child.wait().unwrap().code(), Some(4));
 }
+
+/// argv: the log, and where it is cut: while the process sleeps in a system call that is to fill shared memory, or (`E`, `L`, `I`, `S`)
+/// before an access across two lines, the same with `lock`, one within a line, a string instruction.
+const CUT: &str = r#"
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+static void wait_until_it_sleeps(int process) {
+    char name[64], text[512];
+    snprintf(name, sizeof name, "/proc/%d/stat", process);
+    for (;;) {
+        int file = open(name, O_RDONLY);
+        ssize_t length = read(file, text, sizeof text - 1);
+        close(file);
+        text[length > 0 ? length : 0] = 0;
+        char *end = strrchr(text, ')');
+        if (!end || end[2] == 'S') return;
+    }
+}
+
+int main(int count, char **arguments) {
+    volatile unsigned char *memory = mmap(0, 65536, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    unsigned long *edge = (unsigned long *)(memory + 60), *within = (unsigned long *)(memory + 128);
+    char kind = arguments[2][0];
+    int ends[2], process = getpid();
+    if (pipe(ends)) return 2;
+    memory[0] = 1;
+    if (kind == 'K' && !fork()) {
+        alarm(60);
+        wait_until_it_sleeps(process);
+        if (truncate(arguments[1], 0) && strcmp(arguments[1], "none")) _exit(3);
+        _exit(write(ends[1], "abcdefghijklmnopqrstuvwx", 24) != 24);
+    }
+    if (kind == 'K') {
+        int status;
+        close(ends[1]);
+        for (int at = 0; at < 24; at += 8)
+            if (read(ends[0], (void *)(memory + 4096 + at), 8) != 8) return 4;
+        wait(&status);
+        if (status) return 5;
+    }
+    for (int i = 0; i < 3000; i++) {
+        if (i == 1500 && kind != 'K' && truncate(arguments[1], 0) && strcmp(arguments[1], "none")) return 3;
+        char bytes[100];
+        void *to = (void *)(memory + 1000 + i % 7), *from = bytes;
+        long length = sizeof bytes;
+        memset(bytes, i, sizeof bytes);
+        switch (kind) {
+        case 'E': __asm__ volatile("addq $1, %0" : "+m"(*edge)); break;
+        case 'L': __asm__ volatile("lock addq $1, %0" : "+m"(*edge)); break;
+        case 'S': __asm__ volatile("rep movsb" : "+D"(to), "+S"(from), "+c"(length) : : "memory"); break;
+        default: __asm__ volatile("addq $1, %0" : "+m"(*within)); break;
+        }
+    }
+    unsigned long sum = 0;
+    for (int i = 0; i < 65536; i++) sum = sum * 31 + memory[i];
+    printf("%lu %lu %lu %.24s\n", *edge, *within, sum, (char *)memory + 4096);
+}
+"#;
+
+#[test]
+fn an_access_log_that_is_cut_ends_the_recording_only() {
+    for kind in ["K", "E", "L", "I", "S"] {
+        let place = Place::new();
+        let program = place.compile("cut", CUT, &[]);
+        let program = program.to_str().unwrap();
+        let natively = place.run_system(program, &["none", kind]);
+        let outcome = place.record(&format!("-o a.undo --shmem-log a.shmem {program} a.shmem {kind}"));
+        let message = text(&outcome.stderr);
+        assert_eq!((outcome.ended, text(&outcome.stdout)), (Ended::Exit(0), text(&natively.stdout)), "{kind}: {message}");
+        assert!(message.contains("the log of shared memory accesses cannot be written"), "{kind}: {message}");
+        assert_eq!(place.open("a.undo").meta().end_reason, EndReason::Unsupported, "{kind}");
+        place.verify("a.undo");
+    }
+}

@@ -1,6 +1,7 @@
 //! This recording's end of the access log.
 
 use core::ffi::CStr;
+use core::sync::atomic::{AtomicBool, Ordering};
 
 use engine::inline::LogWords;
 use engine::{SiteKind, arena, sys, sys::raw};
@@ -22,6 +23,8 @@ pub struct AccessLog {
     log: Log,
     writer: Writer,
     recording: RecordingIndex,
+    /// The file was cut, or its disk is full: what is appended goes nowhere.
+    lost: AtomicBool,
 }
 
 /// The names by which the log knows a recording.
@@ -65,12 +68,30 @@ impl AccessLog {
             name: identity.name,
         };
         match log.register_recording(&info) {
-            Ok(recording) => Writer::new(&log, recording).map(|writer| Self { log, writer, recording }),
+            Ok(recording) => Writer::new(&log, recording).map(|writer| Self { log, writer, recording, lost: AtomicBool::new(false) }),
             Err(full) => {
                 report(format_args!("shared memory accesses are not logged: {full}"));
                 None
             }
         }
+    }
+
+    /// In signal context, for a SIGBUS at `address`: if it is in the log, memory of our own takes the place of the file, so that whatever
+    /// is under way, be it the record of an access that has happened, can go on. All of the log, or others would be told an order by clocks
+    /// that are no longer theirs.
+    pub fn mend(&self, address: u64) -> bool {
+        if !self.log.contains(address as usize) {
+            return false;
+        }
+        let (base, flags) = (self.log.base() as u64, raw::MAP_PRIVATE | raw::MAP_ANONYMOUS | raw::MAP_NORESERVE | raw::MAP_FIXED);
+        let mended = sys::mmap(base, self.log.size(), raw::PROT_READ | raw::PROT_WRITE, flags, -1, 0) == base as i64;
+        self.lost.store(mended, Ordering::Relaxed);
+        mended
+    }
+
+    /// Whether it has become memory of our own.
+    pub fn is_lost(&self) -> bool {
+        self.lost.load(Ordering::Relaxed)
     }
 
     pub fn log(&self) -> Log {

@@ -188,6 +188,9 @@ impl Turn<'_> {
         if !host.shared.is_empty() {
             let shared = &host.shared;
             let log = &mut host.log;
+            if let Some(log) = log {
+                log.note_time(engine.bbcount());
+            }
             self.call.for_each_pointer(&Memory(shared), &mut |pointer| {
                 let Some(map) = shared.find(pointer.range.addr) else {
                     nested |= shared.overlaps(pointer.range.addr, pointer.range.addr.saturating_add(pointer.range.len));
@@ -219,9 +222,6 @@ impl Turn<'_> {
                     accesses.push(KernelAccess { map: *map, address: pointer.range.addr, length, kind, token, scratch, seen });
                 }
             });
-            if let Some(log) = log {
-                log.note_time(engine.bbcount());
-            }
         }
         if nested {
             host.shared.release();

@@ -464,7 +464,11 @@ impl Host for Recorder {
     }
 
     fn stopped(&mut self, engine: &mut Guest, _why: Stopped) -> Flow {
-        signals::deliver_pending(self, engine)
+        let flow = signals::deliver_pending(self, engine);
+        if flow == Flow::Continue && self.log.as_ref().is_some_and(AccessLog::is_lost) {
+            return end::stop_unsupported(self, engine, format_args!("the log of shared memory accesses cannot be written"));
+        }
+        flow
     }
 
     fn unsupported(&mut self, engine: &mut Guest, what: &str) -> Flow {
@@ -485,6 +489,14 @@ impl Host for Recorder {
             fault.signal, fault.trapno, fault.address
         ));
         end::abandon()
+    }
+
+    fn mend(address: u64) -> bool {
+        let Some(state) = super::state::existing().filter(|state| state.recording && !state.engine.is_null()) else { return false };
+        // SAFETY: the engine lives as long as the process.
+        let host = unsafe { (*state.engine).host_even_if_taken() };
+        // SAFETY: the host exists even while one of its methods runs; the log is only replaced while nothing is appended.
+        unsafe { (*host).log.as_ref() }.is_some_and(|log| log.mend(address))
     }
 
     fn on_signal(signal: &SignalContext, frame: &mut UContext) -> bool {

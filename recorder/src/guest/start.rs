@@ -93,6 +93,7 @@ fn begin(host: &mut Recorder, engine: &mut Guest, state: &mut State, image: &[u8
     let first_time = host.shared.is_empty();
     let identity = Identity { uuid: host.uuid, executable: &executable, name: &name, start_wallclock_ns };
     host.log = match host.log.take() {
+        Some(log) if log.is_lost() => None,
         Some(log) => AccessLog::register(log.log(), &identity),
         None if !state.access_log_path.is_empty() => AccessLog::open(&state.access_log_path, state.access_log_bytes, &identity),
         None => None,
