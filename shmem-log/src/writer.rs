@@ -6,7 +6,8 @@
 //!
 //! I1. Accesses are logged one at a time: a `begin` is followed by its `commit` or by `abandon` before the next `begin`.
 //! I2. The fast path, a read or write of at most 8 bytes within a line, has no call and no loop; every 512 slots a block is
-//! claimed, without waiting; while a log is filled for the first time that takes one `madvise` in place of the block's page faults.
+//! claimed, without waiting; while a log is filled for the first time that takes one `madvise` in place of the block's page faults,
+//! and always one for each page of block headers.
 //! I3. What cannot be logged is counted as dropped, and the program goes on.
 use crate::clock::{self, Touch};
 use crate::layout::*;

@@ -41,13 +41,15 @@ fn on_a_full_disk(test: &TestLog) {
     let filler = test.dir.path().join("filler");
     let log = test.join(1 << 20);
     let (mut w, o) = (writer(&log, 1), object(&log));
+    append(&mut w, o, 0);
     fill(&filler);
 
-    // Each failed try draws a ticket: more than a lap of them.
+    // What fits into the few blocks that have storage, with all clocks. Each failed try draws a ticket, in all more than a lap of them.
     let tries = 100_000;
     assert!(log.layout().blocks().count < 70);
-    (0..tries).for_each(|n| append(&mut w, o, n));
-    assert_eq!(w.dropped(), tries);
+    (1..tries).for_each(|n| append(&mut w, o, n));
+    let logged = tries - w.dropped();
+    assert!(logged >= 200 && logged < tries / 2, "{logged} records found room");
     let full = |what: &str, refused: bool| assert!(refused, "{what} found room");
     full("a recording", (0..8).any(|pid| log.register_recording(&info(pid)).is_err()));
     full("a site", (0..1000).any(|pc| log.register_site(pc, Kind::Read, 1).is_err()));
@@ -56,7 +58,7 @@ fn on_a_full_disk(test: &TestLog) {
     let mapping = MappingInfo { recording, object: o, address: 0, length: 1, offset: 0, from_bbcount: 1 };
     full("a mapping", (0..100).any(|_| log.register_mapping(&mapping).is_err()));
     let counts = test.read().total_counts();
-    assert_eq!((counts.appended, counts.dropped), (0, tries));
+    assert_eq!((counts.appended, counts.dropped), (logged, tries - logged));
     assert!(test.read().refused().iter().all(|refused| *refused > 0));
 
     fs::remove_file(&filler).unwrap();
