@@ -175,7 +175,7 @@ impl Source {
 
 /// Calls `each` with the records of a block, marks included: up to slot `used` if the block is complete, else until `records`
 /// were seen. An error is the slot at which nothing made sense any more.
-pub(crate) fn walk(bytes: &[u8], used: Option<u32>, records: u32, mut each: impl FnMut(u32, RecordHead)) -> Result<(), u32> {
+pub(crate) fn walk(bytes: &[u8], used: Option<u32>, records: u32, mut each: impl FnMut(u32, &RecordHead)) -> Result<(), u32> {
     let limit = used.unwrap_or(SLOTS_PER_BLOCK as u32).min(SLOTS_PER_BLOCK as u32);
     let (mut slot, mut seen) = (0, 0);
     while slot < limit {
@@ -190,7 +190,7 @@ pub(crate) fn walk(bytes: &[u8], used: Option<u32>, records: u32, mut each: impl
         }
         let Some(slots) = head.slots().ok().filter(|slots| slot + slots <= SLOTS_PER_BLOCK as u32) else { return Err(slot) };
         seen += u32::from(!is_mark);
-        each(slot, head);
+        each(slot, &head);
         slot += slots;
     }
     if seen < records { Err(slot) } else { Ok(()) }

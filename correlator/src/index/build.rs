@@ -204,7 +204,7 @@ fn scan_block(source: &Source, info: &BlockInfo, number: u32, bytes: &[u8], part
     let mut bad = 0;
     let Some(block) = part.blocks.last().copied() else { return };
     let (mut base, mut bb_first, mut bb_last) = (block.bb_base, block.bb_first, block.bb_last);
-    let each = |slot: u32, head: RecordHead| {
+    let each = |slot: u32, head: &RecordHead| {
         if let Some(mark) = head.mark(slot) {
             part.marks.push(mark);
             base = mark.bb_base;
@@ -214,7 +214,7 @@ fn scan_block(source: &Source, info: &BlockInfo, number: u32, bytes: &[u8], part
         (bb_first, bb_last) = (bb_first.min(bbcount), bb_last.max(bbcount));
         let place = number << SLOTS_PER_BLOCK.ilog2() | slot;
         let slots = &bytes[slot as usize * SLOT_BYTES as usize..];
-        if add(source, info, place, slots, &head, part, numbers).is_none() {
+        if add(source, info, place, slots, head, part, numbers).is_none() {
             bad += 1;
             if part.skipped.first.is_none() {
                 part.skipped.first = Some(format!("slot {slot} of block {}: no record that a writer wrote", info.ticket));

@@ -99,20 +99,27 @@ impl RecordHead {
     #[inline(always)]
     pub fn of(bytes: &[u8], slot: u32) -> RecordHead {
         let bytes = &bytes[slot as usize * SLOT_BYTES as usize..][..SLOT_BYTES as usize];
-        let [place, word1, word2, commit] = [SLOT_WHERE, SLOT_INTERVAL, SLOT_VALUE, SLOT_COMMIT].map(|at| word(bytes, at));
-        RecordHead { place, word1, word2, commit }
+        RecordHead {
+            place: word(bytes, SLOT_WHERE),
+            word1: word(bytes, SLOT_INTERVAL),
+            word2: word(bytes, SLOT_VALUE),
+            commit: word(bytes, SLOT_COMMIT),
+        }
     }
 
     /// Whether there is a record; its other slots are as they should be, too.
+    #[inline]
     pub fn is_committed(&self) -> bool {
         self.commit != 0
     }
 
     /// Whether it is a mark, and no access.
+    #[inline]
     pub fn mark(&self, slot: u32) -> Option<Mark> {
         (self.shape() == SHAPE_MARK).then_some(Mark { slot, tsc: self.word1, bb_base: self.word2 })
     }
 
+    #[inline]
     fn shape(&self) -> u64 {
         Commit::from_word(self.commit).shape
     }
@@ -141,6 +148,7 @@ impl RecordHead {
     }
 
     /// The intervals on the clocks of the lines that it touches, in order: `bytes` are those of its slots, and not one of a mark.
+    #[inline]
     pub fn intervals<'a>(&self, bytes: &'a [u8]) -> impl Iterator<Item = Interval> + 'a {
         let (short, lines) = match self.shape() {
             SHAPE_LONG => (None, self.long().map_or(0, |(_, _, shape)| shape.lines)),
