@@ -12,6 +12,7 @@
 //! C4. An answer without rows says why in [`Blame::reason`].
 
 use std::path::PathBuf;
+use std::time::Duration;
 
 use replayer::Time;
 
@@ -91,6 +92,9 @@ pub struct Blame {
 
 /// See the module's contract.
 pub trait Correlate {
+    /// Whether questions about accesses will be answered without a long wait. Gets ready in the background, and waits for that, but not
+    /// longer than `patience`.
+    fn is_ready(&mut self, patience: Duration) -> bool;
     fn recordings(&mut self) -> Result<Vec<Recording>, String>;
     fn blame(&mut self, query: &Query) -> Result<Blame, String>;
     /// Whether others may have changed the bytes since the loaded recording last accessed them; `None` if that cannot be told.
@@ -109,6 +113,10 @@ pub struct NoLog {
 }
 
 impl Correlate for NoLog {
+    fn is_ready(&mut self, _patience: Duration) -> bool {
+        true
+    }
+
     fn recordings(&mut self) -> Result<Vec<Recording>, String> {
         Ok(vec![self.loaded.clone()])
     }

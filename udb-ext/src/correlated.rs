@@ -4,6 +4,9 @@
 //! prompt never waits for it.
 
 use std::path::{Path, PathBuf};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, sync_channel};
+use std::thread;
+use std::time::Duration;
 
 use correlator::{BlameOptions, Correlator, Discovery, Error, Kind, Moment, Reason, RecordingIndex, Row, SharedStatus, Symbols, Target};
 
@@ -22,7 +25,7 @@ pub fn related(path: &Path, loaded: Recording) -> Box<dyn Correlate> {
                 .into_iter()
                 .map(|found| Recording { uuid: found.uuid, pid: found.pid.cast_signed(), path: found.path })
                 .collect();
-            Box::new(Logged { loaded: loaded.uuid, log, recordings, indices, warnings, symbols, correlator: None })
+            Box::new(Logged { loaded: loaded.uuid, log, recordings, indices, warnings, symbols, index: Index::None })
         }
         // A recording of one process alone is nothing to remark on.
         Ok(Discovery { log: None, .. }) | Err(Error::NoLog { .. } | Error::Extension { .. }) => Box::new(NoLog { loaded, warning: None }),
@@ -38,8 +41,16 @@ struct Logged {
     indices: Vec<(RecordingIndex, [u8; 16])>,
     warnings: Vec<String>,
     symbols: Symbols,
-    /// From the first question on.
-    correlator: Option<Correlator>,
+    index: Index,
+}
+
+/// The index of the log, made from the first question on.
+enum Index {
+    None,
+    Coming(Receiver<Result<Correlator, Error>>),
+    Open(Correlator),
+    /// Why not; told once, then tried again.
+    Failed(String),
 }
 
 impl Logged {
@@ -72,11 +83,16 @@ impl Logged {
     fn correlator(&mut self) -> Result<(&Correlator, RecordingIndex), String> {
         let loaded = self.indices.iter().find(|(_, uuid)| *uuid == self.loaded).map(|(index, _)| *index);
         let loaded = loaded.ok_or_else(|| format!("{}: the log does not know this recording", self.log.display()))?;
-        let correlator = match self.correlator.take() {
-            Some(correlator) => correlator,
-            None => Correlator::open(&self.log).map_err(|error| error.to_string())?,
-        };
-        Ok((self.correlator.insert(correlator), loaded))
+        while !self.is_ready(Duration::MAX) {}
+        if let Index::Failed(_) = self.index
+            && let Index::Failed(error) = std::mem::replace(&mut self.index, Index::None)
+        {
+            return Err(error);
+        }
+        match &self.index {
+            Index::Open(correlator) => Ok((correlator, loaded)),
+            _ => Err(format!("{}: not read", self.log.display())),
+        }
     }
 }
 
@@ -125,6 +141,23 @@ fn unlogged(rows: &[Row], whole: bool) -> Option<Access> {
 }
 
 impl Correlate for Logged {
+    fn is_ready(&mut self, patience: Duration) -> bool {
+        if let Index::None = self.index {
+            let (sender, receiver) = sync_channel(1);
+            let log = self.log.clone();
+            thread::spawn(move || sender.send(Correlator::open(log)));
+            self.index = Index::Coming(receiver);
+        }
+        let Index::Coming(receiver) = &self.index else { return true };
+        self.index = match receiver.recv_timeout(patience) {
+            Err(RecvTimeoutError::Timeout) => return false,
+            Ok(Ok(correlator)) => Index::Open(correlator),
+            Ok(Err(error)) => Index::Failed(error.to_string()),
+            Err(RecvTimeoutError::Disconnected) => Index::Failed(format!("{}: the index cannot be made", self.log.display())),
+        };
+        true
+    }
+
     fn recordings(&mut self) -> Result<Vec<Recording>, String> {
         Ok(self.recordings.clone())
     }

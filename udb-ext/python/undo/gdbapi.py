@@ -9,6 +9,7 @@ import contextlib
 import json
 import os
 import re
+import signal
 
 import gdb
 
@@ -68,16 +69,44 @@ class Debugger:
         if not self.connected():
             raise UdbError("no recording is loaded here: `uload FILE.undo` loads one")
         fields["do"] = what
+        question = "monitor " + json.dumps(fields)
+        while True:
+            with self.uninterrupted():
+                reply = self._reply(question)
+            if "error" in reply:
+                raise UdbError(reply["error"])
+            if "wait" not in reply:
+                return reply
+
+    def _reply(self, question):
         try:
-            reply = _first_object(self.capture("monitor " + json.dumps(fields)))
+            reply = _first_object(self.capture(question))
             if "file" in reply:
                 with open(reply["file"], encoding="utf-8") as long_reply:
                     reply = json.load(long_reply)
+            return reply
         except (gdb.error, OSError, ValueError) as error:
             raise UdbError(f"udb-server does not answer: {error}") from None
-        if "error" in reply:
-            raise UdbError(reply["error"])
-        return reply
+
+    @contextlib.contextmanager
+    def uninterrupted(self):
+        """A Ctrl-C waits until the end of this. In the middle of a `monitor` command it would make gdb give up waiting for the answer, and
+        take it for that to its next question; in the middle of our own work, leave that half done."""
+        before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+        try:
+            yield
+        finally:
+            signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+    @contextlib.contextmanager
+    def interruptible(self):
+        """Within `uninterrupted`: a Ctrl-C that waits comes now."""
+        before = signal.pthread_sigmask(signal.SIG_BLOCK, ())
+        try:
+            signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
+            yield
+        finally:
+            signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
     def connect(self, server, path):
         """Starts a server for the current inferior. What it complains about comes over a pipe: gdb would print it in passing."""

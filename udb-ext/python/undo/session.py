@@ -83,7 +83,8 @@ class Session:
 
     def jump(self, what, **fields):
         """A movement that gdb knows nothing of; afterwards gdb's picture is right."""
-        self.debugger.flush(libraries=self.noted(self._travel(what, **fields)))
+        with self.debugger.uninterrupted():
+            self.debugger.flush(libraries=self.noted(self._travel(what, **fields)))
 
     def _travel(self, what, **fields):
         """Asks for a jump until it is done: a long one is made in pieces, so that a Ctrl-C can come between."""
@@ -93,6 +94,8 @@ class Session:
                 reply = self.request(what, **fields)
                 if reply["arrived"]:
                     return reply
+                with self.debugger.interruptible():
+                    pass
         except UdbError:
             if tuple(self.request("now")["now"]) != origin:
                 self.request("seek", bbcount=origin[0], pc=origin[1])
@@ -110,9 +113,10 @@ class Session:
 
     def go_in_history(self, time, done):
         """Like `seek`, but along the history, which `done` tells."""
-        reply = self._travel("seek", bbcount=time[0], pc=time[1])
-        done()
-        self.debugger.flush(libraries=self.noted(reply))
+        with self.debugger.uninterrupted():
+            reply = self._travel("seek", bbcount=time[0], pc=time[1])
+            done()
+            self.debugger.flush(libraries=self.noted(reply))
 
     def show(self, short=False):
         form = location.short if short else location.full
@@ -121,7 +125,8 @@ class Session:
     def stopped(self):
         """gdb moved the program."""
         if self.debugger.inferior() in self.places and self.debugger.connected():
-            self.noted(self.request("now"))
+            with self.debugger.uninterrupted():
+                self.noted(self.request("now"))
 
     # -- loading --------------------------------------------------------------------------------------------------------------
 

@@ -64,6 +64,9 @@ def _stopped(session, event):
         commands.hint_at_origin(session, event)
     except UdbError as error:
         session.debugger.say(f"udb: {error}")
+    except KeyboardInterrupt:
+        # The program stands already.
+        pass
 
 
 def run():

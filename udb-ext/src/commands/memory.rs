@@ -84,6 +84,13 @@ pub fn shared(debuggee: &mut Debuggee, ranges: &[(u64, u64)]) -> Result<Statuses
     Ok(Statuses { statuses: statuses? })
 }
 
+/// Whether it takes the log to tell what is known of them.
+pub fn ask_the_log(debuggee: &mut Debuggee, ranges: &[(u64, u64)]) -> bool {
+    let mut accessed =
+        |&(address, length): &(u64, u64)| matches!(debuggee.timeline.shared_status(address, length), Ok(SharedStatus::LastAccessed(_)));
+    ranges.iter().take(MAX_RANGES).any(&mut accessed)
+}
+
 fn status(debuggee: &mut Debuggee, address: u64, length: u64) -> Result<Status, String> {
     Ok(match debuggee.timeline.shared_status(address, length).map_err(|error| error.to_string())? {
         SharedStatus::Private => Status::Word("private"),

@@ -10,6 +10,8 @@ mod memory;
 mod time;
 mod wallclock;
 
+use std::time::Duration;
+
 use serde::{Deserialize, Serialize};
 
 use crate::target::Debuggee;
@@ -33,6 +35,15 @@ enum Request {
     SeekWallclock { nanoseconds: u64 },
 }
 
+/// The answer takes longer than gdb may be blocked; the same question is to be asked again.
+#[derive(Serialize)]
+struct Wait {
+    wait: bool,
+}
+
+/// How long gdb may be blocked: it notices a Ctrl-C between two requests only.
+const SLICE: Duration = Duration::from_millis(200);
+
 #[derive(Serialize)]
 struct Failure<'a> {
     error: &'a str,
@@ -40,9 +51,19 @@ struct Failure<'a> {
 
 /// The reply to one request, as JSON text.
 pub fn answer(debuggee: &mut Debuggee, request: &[u8]) -> String {
+    let request = serde_json::from_slice(request).map_err(|error| format!("udb-server: {error}"));
     let reply =
-        serde_json::from_slice(request).map_err(|error| format!("udb-server: {error}")).and_then(|request| perform(debuggee, request));
+        request.and_then(|request| if must_wait(debuggee, &request) { Ok(json(&Wait { wait: true })) } else { perform(debuggee, request) });
     reply.unwrap_or_else(|error| json(&Failure { error: &error }))
+}
+
+fn must_wait(debuggee: &mut Debuggee, request: &Request) -> bool {
+    let asks_the_log = match request {
+        Request::Blame(_) => true,
+        Request::Shared { ranges } => memory::ask_the_log(debuggee, ranges),
+        _ => false,
+    };
+    asks_the_log && !debuggee.correlate.is_ready(SLICE)
 }
 
 fn perform(debuggee: &mut Debuggee, request: Request) -> Result<String, String> {

@@ -1,15 +1,13 @@
 //! Where in history: now, begin, end, and jumps.
 
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use replayer::{Error, Time};
 use serde::Serialize;
 
-use super::hex;
+use super::{SLICE, hex};
 use crate::target::Debuggee;
 
-/// How long a request may travel where nobody was before: gdb notices a Ctrl-C between two requests only.
-const SLICE: Duration = Duration::from_millis(200);
 /// Blocks between two looks at the clock: a few milliseconds of replay.
 const STRIDE: u64 = 4_000_000;
 /// Blocks in a row that may have no time of their own, as signals came in their place.

@@ -1,5 +1,6 @@
 """History, bookmarks, shared values, accesses, and the session over a debugger that is not there."""
 
+import contextlib
 import os
 import tempfile
 import unittest
@@ -155,6 +156,11 @@ class FakeDebugger:
             arrived = False
         now = self.at[self.current]
         return {"arrived": arrived, "now": list(now), "begin": [1, 16], "end": [100, 16], "pid": 100 + self.current, "uuid": f"u{self.current}", "executable": "/e", "code": str(now[0] > 50)}
+
+    def uninterrupted(self):
+        return contextlib.nullcontext()
+
+    interruptible = uninterrupted
 
     def uses_files_of_recording(self):
         return False
