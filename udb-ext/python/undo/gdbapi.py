@@ -176,7 +176,9 @@ class Debugger:
         return text if text else f"{int(gdb.parse_and_eval('$pc')):#018x} in ?? ()\n"
 
     def select_frame_of(self, function):
-        """Selects the innermost frame of that function, from the selected one outwards. Returns the frame that was selected."""
+        """Selects the innermost frame of that function. Returns the frame that was selected."""
+        # Looking a function up in all inferiors makes gdb forget the selection.
+        selected = gdb.selected_frame()
         bounds = []
         for location in gdb.decode_line(function)[1] or ():
             block = gdb.block_for_pc(location.pc)
@@ -185,12 +187,13 @@ class Debugger:
             if block is None:
                 raise UdbError(f'"{function}" is not a function')
             bounds.append((block.start, block.end))
-        selected = frame = gdb.selected_frame()
+        frame = gdb.newest_frame()
         while frame is not None:
             if any(start <= frame.pc() < end for start, end in bounds):
                 frame.select()
                 return selected
             frame = frame.older()
+        selected.select()
         raise UdbError(f'No frame for function "{function}".')
 
     def set_variable(self, name, value):
@@ -198,6 +201,7 @@ class Debugger:
 
     def use_files_of_recording(self, executable):
         """Reads all symbols anew, through the server: the files on this machine are not those that ran."""
+        self._sysroot = gdb.parameter("sysroot")
         self.attempt("set sysroot target:")
         self.attempt("file " + _file_word("target:" + executable))
         self.attempt("nosharedlibrary")
@@ -205,6 +209,17 @@ class Debugger:
 
     def uses_files_of_recording(self):
         return gdb.parameter("sysroot") == "target:"
+
+    # What the user had before the recording's own files were used.
+    _sysroot = None
+
+    def forget_files(self):
+        """Of the selected inferior: gdb keeps the executable beyond the connection."""
+        self.attempt("with confirm off -- file")
+        self.attempt("nosharedlibrary")
+        if self._sysroot is not None:
+            self.attempt(f"set sysroot {self._sysroot}")
+            self._sysroot = None
 
     def leave_cold_part(self):
         """To be called before `reverse-finish`. Compilers put the rarely executed part of a function elsewhere, and gdb takes that part for
@@ -295,6 +310,9 @@ class Debugger:
         if address is None:
             return None
         return _node(value, {"format": form} if form else {})
+
+    def prints_pretty(self):
+        return bool(gdb.parameter("print pretty"))
 
     def bytes_of(self, value):
         if value.address is None or value.type.sizeof == 0:

@@ -138,8 +138,10 @@ class Session:
         self.unload()
         self._open(1, Place(path))
         found = self.request("recordings")
+        # Those of what was loaded before: gdb gives no number twice.
+        spare = [number for number in self.debugger.inferiors() if number != 1]
         for recording in found["recordings"][1:]:
-            number = self.debugger.add_inferior()
+            number = spare.pop(0) if spare else self.debugger.add_inferior()
             self.places[number] = Place(recording["path"], recording["uuid"], recording["pid"])
         for warning in found["warnings"]:
             self.debugger.say(f"udb: {warning}")
@@ -150,17 +152,22 @@ class Session:
             self.debugger.say(f"Found {what} that shared memory with this one (log {log}); `uinfo inferiors` lists them.")
 
     def unload(self):
-        for number in sorted(self.places, reverse=True):
-            if self.places[number].open:
-                self.debugger.select_inferior(number)
-                self.debugger.attempt("disconnect")
-                if self.places[number].pipe is not None:
-                    os.close(self.places[number].pipe)
+        loaded = [number for number in sorted(self.places, reverse=True) if self.places[number].open]
+        # First all of them, as `disconnect` makes gdb forget the threads of every inferior.
+        for number in loaded:
+            self.debugger.attempt(f"kill inferiors {number}")
+        for number in loaded:
+            self.debugger.select_inferior(number)
+            self.debugger.attempt("disconnect")
+            place = self.places[number]
+            # The next recording may be of another program.
+            self.debugger.forget_files()
+            place.open = False
+            if place.pipe is not None:
+                os.close(place.pipe)
+                place.pipe = None
         if self.places:
             self.debugger.select_inferior(1)
-        for number in sorted(self.places, reverse=True):
-            if number != 1:
-                self.debugger.attempt(f"remove-inferiors {number}")
         self.places.clear()
 
     def _open(self, number, place):

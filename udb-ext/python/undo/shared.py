@@ -35,15 +35,19 @@ def mark(status):
     return STALE if status["stale"] else None
 
 
-def write(node, marks):
-    """The tree as gdb would print it; `marks` maps leaves to their marks."""
+def write(node, marks, pretty=False, depth=0):
+    """The tree as gdb would print it; `marks` maps leaves to their marks, `pretty` gives each member a line."""
     if node.children is None:
         found = marks.get(node)
         if found == NEVER:
             return NEVER
         return f"{node.text} {found}" if found else node.text
-    parts = [(f"{name} = " if name else "") + write(child, marks) for name, child in node.children]
-    return "{" + ", ".join(parts) + ("..." if node.cut else "") + "}"
+    parts = [(f"{name} = " if name else "") + write(child, marks, pretty, depth + 1) for name, child in node.children]
+    more = "..." if node.cut else ""
+    if pretty and any(name for name, _ in node.children):
+        margin = "  " * depth
+        return "{" + ",".join(f"\n{margin}  {part}" for part in parts) + f"{more}\n{margin}}}"
+    return "{" + ", ".join(parts) + more + "}"
 
 
 def marks_of(node, request):

@@ -78,6 +78,7 @@ class SharedValues(unittest.TestCase):
 
         marks = shared.marks_of(tree, request)
         self.assertEqual(shared.write(tree, marks), "{a = 0, b = <never accessed>, c = {2 <stale>, 3...}}")
+        self.assertEqual(shared.write(tree, marks, pretty=True), "{\n  a = 0,\n  b = <never accessed>,\n  c = {2 <stale>, 3...}\n}")
 
 
 class Accesses(unittest.TestCase):
@@ -165,6 +166,12 @@ class FakeDebugger:
     def uses_files_of_recording(self):
         return False
 
+    def forget_files(self):
+        pass
+
+    def inferiors(self):
+        return list(self.made)
+
     def add_inferior(self):
         self.made.append(max(self.made) + 1)
         return self.made[-1]
@@ -176,8 +183,9 @@ class FakeDebugger:
         pass
 
     def attempt(self, command):
-        if command == "disconnect":
-            self.at.pop(self.current, None)
+        word, _, number = command.rpartition(" ")
+        if word == "kill inferiors":
+            self.at.pop(int(number), None)
 
     def flush(self, libraries):
         self.flushed.append(libraries)
@@ -272,6 +280,17 @@ class Sessions(unittest.TestCase):
         self.assertEqual(self.debugger.current, 1)
         with self.assertRaises(UdbError):
             self.session.visit(3)
+
+    def test_the_next_run_has_the_same_numbers(self):
+        self.session.visit(2)
+        self.session.load(self.debugger.paths[1])
+        self.assertEqual((sorted(self.session.places), self.debugger.current, sorted(self.debugger.at)), ([1, 2], 1, [1]))
+        other = self.debugger.paths.pop(2)
+        self.session.load(self.debugger.paths[1])
+        self.assertEqual(sorted(self.session.places), [1])
+        self.debugger.paths[2] = other
+        self.session.load(self.debugger.paths[1])
+        self.assertEqual(sorted(self.session.places), [1, 2])
 
     def test_without_a_recording(self):
         self.session.unload()

@@ -4,8 +4,22 @@ import gettext
 import io
 import unittest
 
-from undo import location, sizes, table, times, wallclock, wording
+from undo import location, print_options, sizes, table, times, wallclock, wording
 from undo.errors import UdbError
+
+
+class PrintOptions(unittest.TestCase):
+    def test_options_become_settings(self):
+        split = print_options.split
+        self.assertEqual(split("-pretty -- *x"), ([("pretty", "on")], "*x"))
+        self.assertEqual(split("-elem 3 -obj off -- /x y"), ([("elements", "3"), ("object", "off")], "/x y"))
+        self.assertEqual(split("-array-indexes x"), ([("array-indexes", "on")], "x"))
+        self.assertEqual(split("-elements unlimited -- y"), ([("elements", "unlimited")], "y"))
+
+    def test_expressions_are_none(self):
+        for text in ("x", "-1", "-x", "-nosuch", "/x y", "-elements x", "-a", ""):
+            self.assertEqual(print_options.split(text), ([], text))
+        self.assertEqual(print_options.split("-- -1"), ([], "-1"))
 
 
 class Wording(unittest.TestCase):

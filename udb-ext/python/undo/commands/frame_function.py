@@ -5,7 +5,7 @@ from ..errors import UdbError
 
 class Command:
     names = ("frame function",)
-    help = """Select and print the innermost frame of a function, from the selected frame outwards.
+    help = """Select and print the innermost frame of a function.
 Usage: frame function NAME"""
     completer = "COMPLETE_SYMBOL"
 

@@ -5,7 +5,7 @@ from . import frame_function
 
 class Command(frame_function.Command):
     names = ("info frame function",)
-    help = "Show all about the innermost frame of a function, from the selected frame outwards.\nUsage: info frame function NAME"
+    help = "Show all about the innermost frame of a function.\nUsage: info frame function NAME"
 
     def then(self, debugger):
         debugger.run("info frame")

@@ -2,7 +2,7 @@
 
 import re
 
-from .. import shared
+from .. import print_options, shared
 
 _FORMAT = re.compile(r"/(\w*)\s*")
 
@@ -21,10 +21,15 @@ touched so far, <stale> what it touched earlier and others may have changed sinc
 
     def invoke(self, session, argument):
         debugger = session.debugger
-        form = _FORMAT.match(argument)
-        expression = argument[form.end() :] if form else argument
-        if not expression or expression.startswith("-"):
-            # Options, and values printed before: gdb's business.
+        settings, rest = print_options.split(argument)
+        if settings:
+            chosen = "".join(f"with print {name} {value} -- " for name, value in settings)
+            debugger.run(f"{chosen}print -- {rest}")
+            return
+        form = _FORMAT.match(rest)
+        expression = rest[form.end() :] if form else rest
+        if not expression:
+            # The last value again: gdb's business.
             debugger.run(f"call {argument}")
             return
         value = debugger.evaluate(expression)
@@ -43,4 +48,4 @@ touched so far, <stale> what it touched earlier and others may have changed sinc
             return None
         tree = debugger.tree(value, form)
         marks = shared.marks_of(tree, session.request) if tree else None
-        return shared.write(tree, marks) if marks else None
+        return shared.write(tree, marks, debugger.prints_pretty()) if marks else None

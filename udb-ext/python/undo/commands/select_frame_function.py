@@ -5,7 +5,7 @@ from . import frame_function
 
 class Command(frame_function.Command):
     names = ("select-frame function",)
-    help = "Select the innermost frame of a function, from the selected frame outwards, without printing it.\nUsage: select-frame function NAME"
+    help = "Select the innermost frame of a function, without printing it.\nUsage: select-frame function NAME"
 
     def then(self, _debugger):
         pass
