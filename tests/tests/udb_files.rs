@@ -167,7 +167,7 @@ fn conditions_are_looked_at_where_the_program_is() {
     udb.ask("set $mine = 4000");
     udb.ask("condition 1 number == $mine");
     assert!(udb.ask("reverse-continue").contains("=4000)"));
-    udb.ask("delete");
+    udb.ask("delete 1");
     assert!(udb.ask("continue").contains("No more reverse-execution history."));
 }
 
