@@ -196,6 +196,31 @@ fn a_long_search_is_interrupted_and_nothing_is_left_behind() {
     until_gone(&servers);
 }
 
+/// gdb would stop waiting for the answer, and take it for that to its next question.
+#[test]
+fn a_question_to_the_server_is_not_interrupted_half_way() {
+    let place = recorded("long_run", &["400000000"], &[]);
+    let (mut udb, _) = Udb::open(place.path(), "a.undo");
+    for line in [
+        "python import signal, threading, undo.startup",
+        "python debugger = undo.startup._state['session'].debugger",
+        "python reply = debugger._reply",
+        "python interrupt = lambda: signal.pthread_kill(threading.main_thread().ident, signal.SIGINT)",
+        "python once = lambda question: (setattr(debugger, '_reply', reply), interrupt(), reply(question))[2]",
+        "python debugger._reply = once",
+    ] {
+        udb.expect(line, &[]);
+    }
+    let end = udb.ask("ugo end");
+    assert!(end.starts_with("interrupted on the way, at "), "{end}");
+    let here = udb.ask("uinfo time -a");
+    let (bbcount, pc) = here.strip_prefix("Current time is: ").and_then(|rest| rest.split_once(' ')).unwrap().0.split_once(':').unwrap();
+    udb.expect("print/x $pc", &[&format!("$1 = {pc}")]);
+    assert_ne!(bbcount, "1");
+    assert!(udb.ask("ugo undo").contains(" at "));
+    assert!(udb.ask("uinfo time").starts_with("Current time is: 1 (in"));
+}
+
 #[test]
 fn a_killed_debugger_leaves_nothing_behind() {
     let place = recorded("long_run", &["400000000"], &[]);

@@ -47,8 +47,8 @@ struct Logged {
 /// The index of the log, made from the first question on.
 enum Index {
     None,
-    Coming(Receiver<Result<Correlator, Error>>),
-    Open(Correlator),
+    Coming(Receiver<Result<Box<Correlator>, Error>>),
+    Open(Box<Correlator>),
     /// Why not; told once, then tried again.
     Failed(String),
 }
@@ -145,7 +145,7 @@ impl Correlate for Logged {
         if let Index::None = self.index {
             let (sender, receiver) = sync_channel(1);
             let log = self.log.clone();
-            thread::spawn(move || sender.send(Correlator::open(log)));
+            thread::spawn(move || sender.send(Correlator::open(log).map(Box::new)));
             self.index = Index::Coming(receiver);
         }
         let Index::Coming(receiver) = &self.index else { return true };
