@@ -106,6 +106,10 @@ struct Scripted {
 }
 
 impl Correlate for Scripted {
+    fn is_ready(&mut self, _patience: std::time::Duration) -> bool {
+        true
+    }
+
     fn recordings(&mut self) -> Result<Vec<Recording>, String> {
         Ok(self.recordings.clone())
     }
