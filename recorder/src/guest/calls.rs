@@ -408,7 +408,7 @@ impl Turn<'_> {
     }
 
     /// Leaves the guest behind the call, of which no event tells.
-    fn leave_behind(&self, engine: &mut Guest, result: i64) {
+    pub fn leave_behind(&self, engine: &mut Guest, result: i64) {
         let context = engine.context();
         context.gpr[reg::RAX] = result as u64;
         context.rip += self.length;

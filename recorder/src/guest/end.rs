@@ -156,11 +156,11 @@ pub fn say(engine: &mut Guest, what: fmt::Arguments) {
     }
 }
 
-/// After [`say`], where the exec was refused against expectation.
-pub fn say_goes_on(result: i64) {
+/// The recording has ended for an exec that was refused against expectation.
+pub fn say_refused(result: i64) {
     if is_owner() && !state::existing().is_some_and(|state| state.quiet) {
         report(format_args!(
-            "the program could not be executed: {}; recording of process {} goes on",
+            "recording ends: the process executes another program, which was refused: {}. Process {} goes on unrecorded.",
             Errno(-result as i32),
             sys::getpid()
         ));

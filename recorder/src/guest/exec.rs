@@ -64,6 +64,9 @@ impl Turn<'_> {
         if foreseen && environment.is_none() {
             end::say(engine, format_args!("{message} (--on-fork both records that too)"));
         }
+        if foreseen && state::existing().is_some_and(|state| state.launched) {
+            return self.execute_for_good(host, engine, actual);
+        }
         control().executing.store(1, Ordering::Release);
         let result = execute(host, self.number, actual);
         control().executing.store(0, Ordering::Release);
@@ -71,10 +74,18 @@ impl Turn<'_> {
         if let Some(log) = &mut host.log {
             log.resume();
         }
-        if foreseen && environment.is_none() {
-            end::say_goes_on(result);
-        }
         self.done_simply(host, engine, result)
+    }
+
+    /// The recording has ended and is saved. The new program is to have no child that it does not know: some wait for children of any
+    /// kind. So the snapshot ends first, and if the program is refused against expectation this one goes on unrecorded.
+    fn execute_for_good(&self, host: &mut Recorder, engine: &mut Guest, args: [u64; 6]) -> Flow {
+        end::dismiss_snapshot();
+        let result = execute(host, self.number, args);
+        end::say_refused(result);
+        end::detach(host);
+        self.leave_behind(engine, result);
+        Flow::Leave
     }
 }
 
