@@ -42,12 +42,18 @@ fn on_a_full_disk(test: &TestLog) {
     let log = test.join(1 << 20);
     let (mut w, o) = (writer(&log, 1), object(&log));
     append(&mut w, o, 0);
+    // Of this one not even a header of a block has storage.
+    let empty = test.dir.path().join("empty.shmem");
+    let empty = Log::create_or_join(&std::ffi::CString::new(empty.to_str().unwrap()).unwrap(), 1 << 20, None).unwrap();
+    let (mut outside, its_object) = (writer(&empty, 1), object(&empty));
     fill(&filler);
 
     // What fits into the few blocks that have storage, with all clocks. Each failed try draws a ticket, in all more than a lap of them.
     let tries = 100_000;
     assert!(log.layout().blocks().count < 70);
     (1..tries).for_each(|n| append(&mut w, o, n));
+    (0..tries).for_each(|n| append(&mut outside, its_object, n));
+    assert_eq!(outside.dropped(), tries);
     let logged = tries - w.dropped();
     assert!(logged >= 200 && logged < tries / 2, "{logged} records found room");
     let full = |what: &str, refused: bool| assert!(refused, "{what} found room");
@@ -74,7 +80,7 @@ fn on_a_full_disk(test: &TestLog) {
     let other = test.dir.path().join("other.shmem");
     let other = std::ffi::CString::new(other.to_str().unwrap()).unwrap();
     assert!(matches!(Log::create_or_join(&other, 1 << 20, None), Err(OpenError::System { .. })));
-    assert_eq!(fs::read_dir(test.dir.path()).unwrap().count(), 2, "nothing temporary stays");
+    assert_eq!(fs::read_dir(test.dir.path()).unwrap().count(), 3, "nothing temporary stays");
 }
 
 #[test]
