@@ -19,8 +19,11 @@ pub struct CodeGuard {
 }
 
 impl CodeGuard {
+    /// Whether an instruction at `address` may lie, with its first byte or its last, in a volatile page.
     pub fn is_volatile(&self, address: u64) -> bool {
-        !self.faults.is_empty() && self.faults.get(&(address / PAGE)).is_some_and(|&faults| faults >= FAULTS_MAX)
+        const LONGEST: u64 = 15;
+        let often = |address: u64| self.faults.get(&(address / PAGE)).is_some_and(|&faults| faults >= FAULTS_MAX);
+        !self.faults.is_empty() && (often(address) || often(address.saturating_add(LONGEST - 1)))
     }
 
     /// Something was translated from this page, which the guest may write.

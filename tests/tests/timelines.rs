@@ -70,7 +70,7 @@ fn open(path: &Path) -> Replay {
 }
 
 fn seeds() -> Vec<u64> {
-    let seeds = std::env::var("UNDO_SEEDS").unwrap_or_else(|_| "1-2".into());
+    let seeds = std::env::var("UNDO_SEEDS").unwrap_or_else(|_| "3-4".into());
     let (from, to) = seeds.split_once('-').expect("UNDO_SEEDS is FROM-TO");
     (from.parse().unwrap()..=to.parse().unwrap()).collect()
 }

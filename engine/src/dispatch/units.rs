@@ -99,6 +99,9 @@ impl<H: Host> Engine<H> {
         if self.exact.len() > EXACT_UNITS_MAX {
             self.flush();
         }
+        if self.guard.is_volatile(pc) {
+            return self.make(pc, Some(cut), instructions, Scope::Block);
+        }
         if let Some(&unit) = self.exact.get(&(pc, cut, instructions)) {
             return self.units[unit].host;
         }
