@@ -7,7 +7,7 @@
 #
 # Needed: cargo by rustup (with the toolchain and targets of rust-toolchain.toml), gcc, binutils, the C library's headers and its
 # debug symbols (frames inside abort() have names by them), gdb 12 or later with Python, git, pkg-config; for the tests g++ too, which builds the
-# fuzz targets' library.
+# fuzz targets' library, and python3.
 set -u
 purpose=${1:-}
 cd "$(dirname "$0")/.." || exit 1
@@ -38,6 +38,7 @@ missing() {
     have_gdb || echo gdb
     have pkg-config || echo pkg-config
     [ "$purpose" != test ] || have g++ || echo g++
+    [ "$purpose" != test ] || have python3 || echo python3
 }
 
 packages=$(missing | tr '\n' ' ')
