@@ -175,7 +175,7 @@ impl Walker {
         if watch.kind == WatchKind::Write {
             assert_ne!(read(&mut self.replay), here, "nothing changed at the watchpoint's hit {at}");
         }
-        // Reads are touched more often than bytes change: see docs/limits.md on the way out.
+        // A hit of another kind is rarely reported where the search starts: docs/limits.md.
         if watch.kind != WatchKind::Write {
             self.replay.seek(at.bbcount, Some(at.pc)).unwrap();
             return;
