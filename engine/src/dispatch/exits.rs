@@ -220,8 +220,9 @@ impl<H: Host> Engine<H> {
         self.registers_before = (self.context().gpr, self.context().rflags);
         let (stop, step) = (self.stop, self.step);
         match self.with_host(|host, engine| host.shared_before(engine, &site, address)) {
-            // The host wants to stop somewhere else, or to have this instruction alone: the rest of the unit may not run.
-            Before::Use(_) if self.stop != stop || self.step != step => {
+            // The host wants to stop somewhere else, or to have this instruction alone: the rest of the unit may not run. There is no rest
+            // if the instruction is alone already.
+            Before::Use(_) if self.step != step || (self.stop != stop && step != Step::Running) => {
                 if exit.unsettled < 0 {
                     self.dirty = Some(Liveness::new());
                 }

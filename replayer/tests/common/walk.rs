@@ -175,11 +175,6 @@ impl Walker {
         if watch.kind == WatchKind::Write {
             assert_ne!(read(&mut self.replay), here, "nothing changed at the watchpoint's hit {at}");
         }
-        // A hit of another kind is rarely reported where the search starts: docs/limits.md.
-        if watch.kind != WatchKind::Write {
-            self.replay.seek(at.bbcount, Some(at.pc)).unwrap();
-            return;
-        }
         let again = self.replay.resume(out, points, &Cancel::default()).unwrap();
         assert_eq!((again.time, again.reason), (at, StopReason::Watchpoint(watch)), "from {}", other.time);
         let there = self.replay.resume(back, points, &Cancel::default()).unwrap();
