@@ -119,7 +119,10 @@ impl Layer {
                 programs.extend(others.difference(&properties).flat_map(|name| ["--test", name]));
                 let mut unit = crates(&programs);
                 unit.args(["--", "--skip", FILETESTS]);
-                vec![unit]
+                // Where test programs are chosen by name cargo does not build the examples, among them one that tests of `udb` start.
+                let mut examples = cargo();
+                examples.args(["build", "--quiet", "-p", "udb-ext", "--examples"]).current_dir(&workspace.root);
+                vec![examples, unit]
             }
             Layer::Filetests => {
                 ensure!(name.is_none(), "the files are one test");
