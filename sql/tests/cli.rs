@@ -1,7 +1,11 @@
 //! `shmem-inspect-sql` as `shmem-inspect` calls it, on logs of which the contents are known.
+#[path = "../../correlator/tests/common/corpus.rs"]
+mod corpus;
+
 use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
 use serde_json::Value;
 use shmem_log::{Kind, Log, MappingInfo, ObjectInfo, RecordingInfo, Writer};
+use std::collections::HashSet;
 use std::ffi::CString;
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
@@ -134,4 +138,34 @@ fn parquet_is_partitioned_and_sorted() {
     }
     let again = run(&["parquet", log.to_str().unwrap(), "--output", output.to_str().unwrap()]);
     assert!(!again.status.success() && text(&again.stderr).contains("does not exist or is empty"));
+}
+
+/// Every broken log: an answer that says what it left out, or an error that names the file; never a panic. The export has what the table has.
+#[test]
+fn broken_logs_are_asked_and_exported() {
+    let (folder, log) = folder();
+    let ask = || run(&["query", "--json", log.to_str().unwrap(), "SELECT position, kind, \"offset\", seen, written FROM accesses"]);
+    let good: HashSet<String> = text(&ask().stdout).lines().map(str::to_owned).collect();
+    assert_eq!(good.len(), 300);
+    for (number, broken) in corpus::broken_logs(&log, 30).into_iter().enumerate() {
+        let name = &broken.name;
+        fs::write(&log, &broken.bytes).unwrap();
+        let output = folder.path().join(format!("parquet-{number}"));
+        let (asked, exported) = (ask(), run(&["parquet", log.to_str().unwrap(), "--output", output.to_str().unwrap()]));
+        let (out, err) = (text(&asked.stdout), text(&asked.stderr));
+        for said in [&asked, &exported] {
+            let err = text(&said.stderr);
+            let named = said.status.code() == Some(1) && err.contains("one.shmem") && !err.contains("panicked");
+            assert!(said.status.success() || named, "{name}: {:?} {err}", said.status);
+        }
+        assert_eq!(asked.status.success(), exported.status.success(), "{name}: {err}");
+        if asked.status.success() {
+            let rows = out.lines().count();
+            let told = text(&exported.stderr);
+            assert!(told.contains(&format!(": {rows} accesses in")), "{name}: {rows} rows asked, {told}");
+            let right = out.lines().filter(|row| good.contains(*row)).count();
+            assert!(!broken.rest_is_right || right == rows, "{name}: rows that were not there: {out}");
+            assert!(!broken.rest_is_right || rows == good.len() || !err.is_empty(), "{name}: only {rows} rows, and no word of it");
+        }
+    }
 }

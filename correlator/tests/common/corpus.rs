@@ -1,6 +1,6 @@
 //! Broken logs, each with a name: cut ones, ones with a field that makes no sense, and ones with random damage.
 //!
-//! Made of a good log in which all tables are in use.
+//! Made of a good log in which all tables are in use. Also used by the tests of `sql`.
 use shmem_log::Reader;
 use shmem_log::layout::*;
 use std::path::Path;
