@@ -16,14 +16,17 @@
 //!      + 2 GiB       control pages shared with helper processes   16 MiB
 //!      + 4 GiB       event log, shared                            up to 64 GiB, sparse
 //!      + 128 GiB     access log                                   up to 128 GiB
-//!      + 1 TiB       real aliases of shared mappings              4 TiB
-//!      + 5 TiB       known copies of shared mappings              4 TiB
+//!      + 1 TiB       real aliases of shared mappings              2.5 TiB
+//!      + 3.5 TiB     known copies of shared mappings              2.5 TiB
+//!      + 6 TiB       nodes of the list of robust mutexes          2.5 TiB, sparse
 //! ```
 
 use crate::sys::{self, raw};
 
 pub const BASE: u64 = 0x6a00_0000_0000;
 pub const END: u64 = BASE + (9 << 40);
+/// Length of each of the areas that follow shared mappings, and place by place the same: aliases, known copies, nodes.
+pub const VIEW_SIZE: u64 = 5 << 39;
 
 pub const CONTEXT: u64 = BASE;
 /// Offset of the indirect-branch table from the context.
@@ -44,7 +47,8 @@ pub const CONTROL_SIZE: u64 = 16 << 20;
 pub const EVENT_LOG: u64 = BASE + (4 << 30);
 pub const ACCESS_LOG: u64 = BASE + (128 << 30);
 pub const ALIASES: u64 = BASE + (1 << 40);
-pub const KNOWN: u64 = BASE + (5 << 40);
+pub const KNOWN: u64 = ALIASES + VIEW_SIZE;
+pub const ROBUST: u64 = KNOWN + VIEW_SIZE;
 
 /// Maps the private part (context to heap). Returns `-errno` if the area is taken.
 pub fn map() -> Result<(), i64> {

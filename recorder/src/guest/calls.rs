@@ -536,6 +536,19 @@ impl Turn<'_> {
             }
             (raw::__NR_arch_prctl, sys::ARCH_SET_GS) => end::stop_unsupported(host, engine, format_args!("arch_prctl(ARCH_SET_GS)")),
             (raw::__NR_arch_prctl, sys::ARCH_GET_GS) => self.with_output(host, engine, self.args[1], &[0; 8]),
+            (raw::__NR_set_robust_list, _) => {
+                let result = self.native();
+                if result == 0 {
+                    host.shared.robust.registered(self.args[0]);
+                }
+                self.done_simply(host, engine, result)
+            }
+            (raw::__NR_get_robust_list, _) => {
+                host.shared.robust.release();
+                let flow = self.plain(host, engine);
+                host.shared.robust.resume();
+                flow
+            }
             _ => self.plain(host, engine),
         }
     }

@@ -390,7 +390,8 @@ impl Host for Recorder {
                 return Before::Instead(self.log_full(engine));
             }
         }
-        if let (Some(object), Some(_)) = (map.object, tag) {
+        let is_robust = site.locked && size == size_of::<u32>() && self.shared.robust.starts(address, alias);
+        if let (Some(object), Some(_), false) = (map.object, tag, is_robust) {
             self.shared.windows().bind(site.pc, &map, object);
         }
         if site.kind != SiteKind::Read {
@@ -416,6 +417,7 @@ impl Host for Recorder {
                 load(pending.alias, &mut pending.old[..size]);
                 return self.again(engine, pending, site.pc);
             }
+            self.shared.robust.ends(access::word(new) as u32);
         } else {
             store(pending.alias, new);
         }

@@ -32,6 +32,7 @@ mod packer;
 mod pages;
 mod performed;
 mod preload;
+mod robust;
 mod save;
 mod shared;
 mod signals;

@@ -13,7 +13,11 @@ use engine::sys::{self, raw};
 use shmem_log::ObjectIndex;
 
 use super::maps::{self, Map};
+use super::robust::RobustList;
 use super::windows::Windows;
+
+/// Between two views: it shows overruns of ours as faults.
+const GAP: u64 = 4096;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SharedMap {
@@ -74,13 +78,14 @@ impl SharedMap {
 pub struct SharedMaps {
     maps: Vec<SharedMap>,
     windows: Windows,
-    next_alias: u64,
-    next_known: u64,
+    pub robust: RobustList,
+    /// Where the next views begin in their areas; behind it nothing was ever mapped.
+    next: u64,
 }
 
 impl SharedMaps {
     pub fn new() -> Self {
-        Self { maps: Vec::new(), windows: Windows::default(), next_alias: arena::ALIASES, next_known: arena::KNOWN }
+        Self { maps: Vec::new(), windows: Windows::default(), robust: RobustList::new(), next: 0 }
     }
 
     pub fn is_empty(&self) -> bool {
@@ -117,21 +122,43 @@ impl SharedMaps {
 
     /// Takes over a mapping. `Err`: it cannot be aliased; it stays as it is.
     pub fn adopt(&mut self, map: &Map) -> Result<&mut SharedMap, i64> {
+        self.adopt_beside(map, &[])
+    }
+
+    /// Where views of so many bytes can go, if not where `taken` has its own.
+    fn place(&self, length: u64, taken: &[SharedMap]) -> Option<u64> {
+        if self.next + length <= arena::VIEW_SIZE {
+            return Some(self.next);
+        }
+        let mut used: Vec<_> = self.maps.iter().chain(taken).map(|map| (map.alias - arena::ALIASES, map.length() + GAP)).collect();
+        used.push((arena::VIEW_SIZE, 0));
+        used.sort_unstable();
+        let mut free = 0;
+        for (place, length_there) in used {
+            if free + length <= place {
+                return Some(free);
+            }
+            free = free.max(place + length_there);
+        }
+        None
+    }
+
+    fn adopt_beside(&mut self, map: &Map, taken: &[SharedMap]) -> Result<&mut SharedMap, i64> {
         self.windows.close();
         let length = map.end - map.start;
-        let alias = sys::mremap(map.start, 0, length, raw::MREMAP_MAYMOVE | raw::MREMAP_FIXED, self.next_alias);
-        if alias != self.next_alias as i64 {
+        let place = self.place(length + GAP, taken).ok_or(-i64::from(sys::errno::ENOMEM))?;
+        let wanted = arena::ALIASES + place;
+        let alias = sys::mremap(map.start, 0, length, raw::MREMAP_MAYMOVE | raw::MREMAP_FIXED, wanted);
+        if alias != wanted as i64 {
             return Err(alias);
         }
-        let known = self.next_known;
+        let known = arena::KNOWN + place;
         if let Err(error) = arena::map_private(known, length, raw::PROT_READ | raw::PROT_WRITE) {
             sys::munmap(alias as u64, length);
             return Err(error);
         }
         sys::mprotect(map.start, length, raw::PROT_NONE);
-        // A page between two views shows overruns of ours as faults.
-        self.next_alias += length + 4096;
-        self.next_known += length + 4096;
+        self.next = self.next.max(place + length + GAP);
         self.maps.push(SharedMap {
             start: map.start,
             end: map.end,
@@ -181,6 +208,7 @@ impl SharedMaps {
     /// Forgets [start, end), which the guest unmaps or maps anew; cut mappings keep their other parts.
     pub fn remove(&mut self, start: u64, end: u64) {
         for part in self.take(start, end) {
+            self.robust.forget(part.alias, part.length());
             sys::munmap(part.alias, part.length());
             sys::munmap(part.known, part.length());
         }
@@ -221,7 +249,7 @@ impl SharedMaps {
     /// closed already. What is known of the contents goes along; where the guest keeps the old mapping nothing is known of that any more.
     pub fn moved(&mut self, from: (u64, u64), map: &Map, keeps: bool) -> Result<(), i64> {
         let parts = self.take(from.0, from.1);
-        let result = self.adopt(map).map(|new| *new);
+        let result = self.adopt_beside(map, &parts).map(|new| *new);
         if let Ok(new) = &result {
             sys::mprotect(new.alias, new.length(), new.prot);
         }
@@ -237,6 +265,7 @@ impl SharedMaps {
             if keeps && arena::map_private(part.known, length, raw::PROT_READ | raw::PROT_WRITE).is_ok() {
                 self.maps.push(*part);
             } else {
+                self.robust.forget(part.alias, length);
                 sys::munmap(part.alias, length);
             }
         }
@@ -299,10 +328,12 @@ impl SharedMaps {
         for map in &self.maps {
             sys::mprotect(map.start, map.length(), map.prot);
         }
+        self.robust.release();
     }
 
     /// Closes the guest addresses again after [`Self::release`].
     pub fn close(&mut self) {
+        self.robust.resume();
         self.windows.close();
         for map in &self.maps {
             sys::mprotect(map.start, map.length(), raw::PROT_NONE);

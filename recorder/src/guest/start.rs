@@ -109,6 +109,7 @@ fn begin(host: &mut Recorder, engine: &mut Guest, state: &mut State, image: &[u8
         host.shared.forget();
         readopt(host, &own);
     }
+    host.shared.robust.begin();
     let log = host.log.as_ref();
     let metadata = Metadata {
         uuid: host.uuid,
