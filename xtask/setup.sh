@@ -5,6 +5,9 @@
 #     setup.sh         for building and the demo
 #     setup.sh test    for the tests as well
 #
+# Some tests record programs of the system. Those are installed, too, but not where systemd runs: some are servers, which it would start.
+# A test whose program is not there is left out.
+#
 # Needed: cargo by rustup (with the toolchain and targets of rust-toolchain.toml), gcc, binutils, the C library's headers and its
 # debug symbols (frames inside abort() have names by them), gdb 12 or later with Python, git, pkg-config; for the tests g++ too, which builds the
 # fuzz targets' library, and python3.
@@ -41,16 +44,45 @@ missing() {
     [ "$purpose" != test ] || have python3 || echo python3
 }
 
-packages=$(missing | tr '\n' ' ')
-if [ -n "$packages" ] && [ "$(id -u)" = 0 ] && have apt-get; then
-    echo "Installing: $packages"
+# Programs that some tests record, as PACKAGE:PROGRAM by Debian's names.
+subjects='bc:bc bzip2:bzip2 curl:curl dc:dc gawk:gawk m4:m4 nginx-light:nginx openssl:openssl perl:perl postgresql:postgres
+    sqlite3:sqlite3 xz-utils:xz zstd:zstd'
+
+# Debian's names of the packages of those that are missing. Servers are not always on the path.
+missing_subjects() {
+    for subject in $subjects; do
+        PATH=$PATH:/usr/sbin:$(echo /usr/lib/postgresql/*/bin | tr ' ' ':') command -v "${subject#*:}" >/dev/null 2>&1 || echo "${subject%:*}"
+    done
+}
+
+can_install() { [ "$(id -u)" = 0 ] && have apt-get; }
+
+# The words are Debian's names of packages.
+install() {
+    echo "Installing: $*"
     export DEBIAN_FRONTEND=noninteractive
-    apt-get update -qq && apt-get install -y -qq --no-install-recommends $packages >/dev/null || exit 1
+    apt-get update -qq && apt-get install -y -qq --no-install-recommends "$@" >/dev/null
+}
+
+packages=$(missing | tr '\n' ' ')
+if [ -n "$packages" ] && can_install; then
+    # shellcheck disable=SC2086 # a list of words
+    install $packages || exit 1
     packages=$(missing | tr '\n' ' ')
 fi
 if [ -n "$packages" ]; then
     echo "Please install: ${packages% } (names as in Debian; gdb must be version 12 or later, with Python)" >&2
     exit 1
+fi
+
+subjects_packages=''
+[ "$purpose" != test ] || subjects_packages=$(missing_subjects | tr '\n' ' ')
+if [ -n "$subjects_packages" ]; then
+    # shellcheck disable=SC2086 # a list of words
+    if can_install && ! [ -d /run/systemd/system ] && install $subjects_packages; then
+        subjects_packages=$(missing_subjects | tr '\n' ' ')
+    fi
+    [ -z "$subjects_packages" ] || echo "Not installed, so the tests that record them are left out: ${subjects_packages% }"
 fi
 
 if ! have cargo; then

@@ -1,16 +1,62 @@
-//! The commands that the pages show work, and print what the pages say.
+//! Every block of every page is true.
 //!
-//! A block of the language `console` has lines `$ COMMAND`, run by bash in a directory that holds the examples, and after `$ udb …` lines
-//! `(udb) COMMAND`, run in that order in one debugger. All other lines must be found in what is printed, in their order; `…` stands for
-//! anything. All blocks of a page run in one directory.
+//! | language | what it is |
+//! |---|---|
+//! | `console` | lines `$ COMMAND`, and after `$ udb …` lines `(udb) COMMAND`, run in that order in one debugger. All other lines must be found in what is printed, in their order; `…` stands for anything |
+//! | `sql` | run by the tests of the crate `sql` |
+//! | `text` | a picture or a layout; it holds no command |
+//! | any other | a file, which a comment in its first line names |
+//!
+//! A block of commands is run by one bash. All blocks of a page run in one directory, which holds the examples and the files that the page
+//! shows. `make` works in the project's own directory.
 
 use std::ffi::OsString;
+use std::fmt::Write;
 use std::fs;
 use std::path::Path;
-use std::process::Command;
 
 use tests::run::run;
 use tests::{Ended, stage};
+
+/// Commands that are shown, and tested elsewhere.
+const ELSEWHERE: [&str; 2] = [
+    "make demo", // by demo.rs
+    "make test", // it runs this test
+];
+
+/// Programs that blocks use and not every machine has. Those blocks are left out where the program is missing.
+const OPTIONAL: [&str; 1] = ["nginx"];
+
+/// What is between two fences.
+#[derive(Debug)]
+struct Block<'a> {
+    language: &'a str,
+    lines: Vec<&'a str>,
+}
+
+fn blocks(page: &str) -> Vec<Block<'_>> {
+    let mut blocks = Vec::new();
+    let mut open: Option<Block> = None;
+    for line in page.lines() {
+        match (&mut open, line.strip_prefix("```")) {
+            (None, Some(language)) => open = Some(Block { language, lines: Vec::new() }),
+            (Some(_), Some("")) => blocks.extend(open.take()),
+            (Some(block), _) => block.lines.push(line),
+            (None, None) => assert!(!line.trim_start().starts_with("```"), "a block begins at the left: {line:?}"),
+        }
+    }
+    assert!(open.is_none(), "a block has no end");
+    blocks
+}
+
+/// The name in `/* NAME */` or `# NAME`.
+fn file_name<'a>(block: &Block<'a>) -> Option<&'a str> {
+    let words: Vec<&str> = block.lines.first()?.split_whitespace().collect();
+    match words.as_slice() {
+        ["/*", name, "*/"] | ["#", name] => Some(name),
+        _ => None,
+    }
+}
 
 /// One `$` command with its debugger commands and what it is to print.
 #[derive(Debug, Default)]
@@ -20,25 +66,28 @@ struct Session {
     expected: Vec<String>,
 }
 
-fn sessions(page: &str) -> Vec<Session> {
+impl Session {
+    /// As bash is to run it.
+    fn script(&self) -> String {
+        if self.debugger.is_empty() {
+            return self.command.clone();
+        }
+        let quoted = self.debugger.iter().map(|command| format!(" -ex '{command}'")).collect::<String>();
+        self.command.replacen("udb ", &format!("udb --nx --batch{quoted} "), 1)
+    }
+}
+
+fn sessions(block: &Block) -> Vec<Session> {
     let mut sessions: Vec<Session> = Vec::new();
-    let mut inside = false;
-    for line in page.lines() {
-        match (inside, line) {
-            (false, "```console") => inside = true,
-            (true, "```") => inside = false,
-            (true, _) => {
-                if let Some(command) = line.strip_prefix("$ ") {
-                    sessions.push(Session { command: command.to_owned(), ..Session::default() });
-                    continue;
-                }
-                let session = sessions.last_mut().unwrap_or_else(|| panic!("no command before {line:?}"));
-                match line.strip_prefix("(udb) ") {
-                    Some(command) => session.debugger.push(command.to_owned()),
-                    None => session.expected.push(line.to_owned()),
-                }
-            }
-            (false, _) => {}
+    for line in &block.lines {
+        if let Some(command) = line.strip_prefix("$ ") {
+            sessions.push(Session { command: command.to_owned(), ..Session::default() });
+            continue;
+        }
+        let session = sessions.last_mut().unwrap_or_else(|| panic!("no command before {line:?}"));
+        match line.strip_prefix("(udb) ") {
+            Some(command) => session.debugger.push(command.to_owned()),
+            None => session.expected.push((*line).to_owned()),
         }
     }
     sessions
@@ -68,30 +117,73 @@ fn check_page(name: &str) {
         let example = example.unwrap();
         fs::copy(example.path(), directory.path().join(example.file_name())).unwrap();
     }
-    let sessions = sessions(&page);
-    assert!(!sessions.is_empty(), "{name} shows no commands");
-    for session in sessions {
-        check_session(&session, directory.path());
+    for block in blocks(&page) {
+        match block.language {
+            "console" => check_commands(name, &block, directory.path()),
+            "sql" => assert_eq!(name, "docs/correlation.md", "the tests of `sql` look there only"),
+            "text" => {
+                let is_command = |line: &&&str| line.starts_with("$ ") || line.starts_with("(udb) ");
+                assert_eq!(block.lines.iter().find(is_command), None, "{name}: a block of commands is to be marked `console`");
+            }
+            _ => {
+                let file = file_name(&block).unwrap_or_else(|| panic!("{name}: nothing tells what this block is: {block:?}"));
+                fs::write(directory.path().join(file), block.lines.join("\n") + "\n").unwrap();
+            }
+        }
     }
 }
 
-fn check_session(session: &Session, directory: &Path) {
-    let stage = stage::stage().canonicalize().unwrap();
-    let mut command = session.command.clone();
-    if !session.debugger.is_empty() {
-        let quoted = session.debugger.iter().map(|command| format!(" -ex '{command}'")).collect::<String>();
-        command = command.replacen("udb ", &format!("udb --nx --batch{quoted} "), 1);
+fn is_installed(program: &str) -> bool {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    std::env::split_paths(&path).chain(["/usr/sbin".into()]).any(|directory| directory.join(program).is_file())
+}
+
+/// Where cargo and rustup have their files: the commands get another home.
+fn rust_home(variable: &str, below_home: &str) -> String {
+    let home = std::env::var_os(variable)
+        .unwrap_or_else(|| [std::env::home_dir().unwrap().as_path(), Path::new(below_home)].iter().collect::<std::path::PathBuf>().into());
+    format!("export {variable}='{}'\n", home.display())
+}
+
+fn check_commands(page: &str, block: &Block, directory: &Path) {
+    if let Some(program) = OPTIONAL.iter().find(|name| block.lines.iter().any(|line| line.contains(**name)) && !is_installed(name)) {
+        println!("{page}: not installed, left out: {program}");
+        return;
     }
-    let script = format!(
-        "export PATH={stage}/bin:$PATH PKG_CONFIG_PATH={stage}/lib/pkgconfig LD_LIBRARY_PATH={stage}/lib; {command}",
-        stage = stage.display()
+    let sessions: Vec<Session> = sessions(block).into_iter().filter(|session| !ELSEWHERE.contains(&session.command.as_str())).collect();
+    let printed = tempfile::tempdir().unwrap();
+    let mut script = format!(
+        "export PATH='{stage}/bin':$PATH:/usr/sbin PKG_CONFIG_PATH='{stage}/lib/pkgconfig' LD_LIBRARY_PATH='{stage}/lib'
+         make() {{ command make --directory='{project}' \"$@\"; }}\n",
+        stage = stage::stage().canonicalize().unwrap().display(),
+        project = stage::source().join("..").display(),
     );
+    script += &rust_home("CARGO_HOME", ".cargo");
+    script += &rust_home("RUSTUP_HOME", ".rustup");
+    for (number, session) in sessions.iter().enumerate() {
+        let at = printed.path().join(number.to_string()).display().to_string();
+        write!(script, "{{\n{}\n}} >{at}.out 2>{at}.err || exit\n", session.script()).unwrap();
+    }
     let outcome = run(&["bash", "-c", &script].map(OsString::from), directory, b"").unwrap();
-    let printed = String::from_utf8_lossy(&[outcome.stdout, outcome.stderr].concat()).into_owned();
-    assert_eq!(outcome.ended, Ended::Exit(0), "$ {}\n{printed}", session.command);
-    let mut lines = printed.lines();
-    for pattern in session.expected.iter().filter(|pattern| pattern.trim() != "…") {
-        assert!(lines.any(|line| matches(line, pattern)), "$ {}\nprints no more line like {pattern:?}:\n{printed}", session.command);
+    for (number, session) in sessions.iter().enumerate() {
+        let read = |kind: &str| fs::read(printed.path().join(format!("{number}.{kind}"))).unwrap_or_default();
+        let said = String::from_utf8_lossy(&[read("out"), read("err")].concat()).into_owned();
+        let is_last = !printed.path().join(format!("{}.out", number + 1)).exists();
+        assert!(
+            !is_last || outcome.ended == Ended::Exit(0),
+            "{page}: $ {}\n{said}\n{:?} {}",
+            session.command,
+            outcome.ended,
+            String::from_utf8_lossy(&outcome.stderr)
+        );
+        let mut lines = said.lines();
+        for pattern in session.expected.iter().filter(|pattern| pattern.trim() != "…") {
+            assert!(
+                lines.any(|line| matches(line, pattern)),
+                "{page}: $ {}\nprints no more line like {pattern:?}:\n{said}",
+                session.command
+            );
+        }
     }
 }
 
@@ -107,76 +199,17 @@ fn patterns() {
 }
 
 #[test]
-fn tutorial() {
-    check_page("docs/tutorial.md");
-}
-
-#[test]
-fn your_program() {
-    check_page("docs/your-program.md");
-}
-
-#[test]
-fn readme() {
-    check_page("README.md");
-}
-
-fn help(program: &str, words: &[&str]) -> String {
-    let output = Command::new(stage::program(program)).args(words).arg("--help").output().unwrap();
-    assert!(output.status.success(), "{program} {words:?}");
-    String::from_utf8(output.stdout).unwrap()
-}
-
-/// The long options that a help text lists, but those that every program has.
-fn options(help: &str) -> impl Iterator<Item = &str> {
-    let options = help.lines().filter(|line| line.trim_start().starts_with('-')).filter_map(|line| line.split_once("--"));
-    let name = |(_, rest): (&_, &'_ str)| rest.split(|c: char| !c.is_ascii_alphanumeric() && c != '-').next().unwrap_or_default().len();
-    options.map(move |pair| &pair.1[..name(pair)]).filter(|name| !["help", "version"].contains(name))
-}
-
-/// The words that begin the lines under `Commands:`.
-fn subcommands(help: &str) -> Vec<&str> {
-    let lines = help.lines().skip_while(|line| *line != "Commands:").skip(1).take_while(|line| !line.is_empty());
-    lines.filter_map(|line| line.split_whitespace().next()).filter(|name| *name != "help").collect()
-}
-
-/// The debugger's commands, from the sources of `udb-ext`.
-fn debugger_commands() -> Vec<String> {
-    let mut found = Vec::new();
-    for file in fs::read_dir(stage::source().join("../udb-ext/python/undo/commands")).unwrap() {
-        let path = file.unwrap().path();
-        let text = if path.is_file() { fs::read_to_string(&path).unwrap() } else { String::new() };
-        let names =
-            text.lines().filter_map(|line| line.trim().strip_prefix("names = (")).flat_map(|names| names.split('"').skip(1).step_by(2));
-        // gdb's own `info` takes what `uinfo` does.
-        found.extend(names.filter(|name| !name.starts_with("info ")).map(str::to_owned));
+fn every_page() {
+    let root = stage::source().join("..");
+    let mut pages = vec!["README.md".to_owned()];
+    for page in fs::read_dir(root.join("docs")).unwrap() {
+        let name = page.unwrap().file_name().into_string().unwrap();
+        pages.extend(name.ends_with(".md").then(|| format!("docs/{name}")));
     }
-    assert!(found.len() > 20, "{found:?}");
-    found
-}
-
-#[test]
-fn every_command_is_on_its_page() {
-    let page = fs::read_to_string(stage::source().join("../docs/commands.md")).unwrap();
-    let mut missing: Vec<String> = debugger_commands().into_iter().filter(|name| !page.contains(&format!("`{name}"))).collect();
-    for program in ["live-record", "udb", "shmem-inspect", "undo-replay"] {
-        let section = page.split("\n## ").find(|section| section.starts_with(program)).unwrap_or_else(|| panic!("no section on {program}"));
-        let whole = help(program, &[]);
-        let mut helps = vec![whole.clone()];
-        for subcommand in subcommands(&whole) {
-            let words: &[&str] = if program == "shmem-inspect" { &["LOG", subcommand] } else { &[subcommand] };
-            helps.push(help(program, words));
-            if !section.contains(&format!("| `{subcommand}")) {
-                missing.push(format!("{program} {subcommand}"));
-            }
+    assert!(pages.len() > 10, "{pages:?}");
+    std::thread::scope(|scope| {
+        for page in &pages {
+            scope.spawn(|| check_page(page));
         }
-        let options = helps.iter().flat_map(|help| options(help)).filter(|name| !section.contains(&format!("--{name}")));
-        missing.extend(options.map(|name| format!("{program} --{name}")));
-    }
-    let header = fs::read_to_string(stage::source().join("../include/undolr.h")).unwrap();
-    let functions = header.lines().filter_map(|line| line.strip_prefix("UNDOLR_PUBLIC ")?.split_once('(')?.0.rsplit([' ', '*']).next());
-    let is_named =
-        |name: &str| page.contains(name) || name.strip_suffix("_get").is_some_and(|stem| page.contains(&format!("`{stem}_set`, `…_get`")));
-    missing.extend(functions.filter(|name| !is_named(name)).map(str::to_owned));
-    assert!(missing.is_empty(), "docs/commands.md does not name {}", missing.join(", "));
+    });
 }
