@@ -119,25 +119,11 @@ proptest! {
 
     /// 250 logs, 40 questions each.
     #[test]
-    fn blame_is_what_a_linear_scan_finds(
-        (steps, questions, parts) in (2..5usize).prop_flat_map(|recordings| (
-            prop::collection::vec(step(recordings), 1..400),
-            prop::collection::vec(question(recordings), 40),
-            50..400usize,
-        ))
-    ) {
-        let recordings = 1 + steps.iter().map(|step| step.recording).chain(questions.iter().map(|question| question.recording)).max().unwrap();
-        let mut history = History::new(recordings, 2 << 20);
-        // An index of several segments, as that of a log that is followed, or a long one.
-        let mut correlator = history.open();
-        for part in steps.chunks(parts) {
-            history.run(part);
-            history.finish();
-            correlator.refresh().unwrap();
-        }
+    fn blame_is_what_a_linear_scan_finds(trial in trial(question)) {
+        let (history, correlator) = trial.run();
         let records = all(correlator.reader());
         prop_assert_eq!(correlator.skipped(), Skipped::default());
-        for question in &questions {
+        for question in &trial.questions {
             check(&history, &records, &correlator, question);
         }
     }

@@ -1,10 +1,13 @@
 //! Broken logs: an error that names the field, or right answers from what is left and a word on what was skipped. Never a panic.
 mod common;
+#[path = "../../tests/src/random.rs"]
+mod random;
 use common::*;
 use correlator::*;
 use proptest::prelude::*;
 use proptest::strategy::ValueTree;
 use proptest::test_runner::TestRunner;
+use random::Random;
 use std::fs;
 
 fn good() -> (History, Vec<u8>) {
@@ -65,19 +68,13 @@ fn a_damaged_record_costs_itself_only() {
 #[test]
 fn random_damage_never_panics() {
     let (history, bytes) = good();
-    let mut random = 88_172_645_463_325_252_u64;
-    let mut next = || {
-        random ^= random << 13;
-        random ^= random >> 7;
-        random ^= random << 17;
-        random as usize
-    };
+    let mut random = Random::new(1);
     let used: Vec<usize> = (0..bytes.len()).filter(|at| bytes[*at] != 0).collect();
     for _ in 0..150 {
         let mut bad = bytes.clone();
-        for _ in 0..1 + next() % 20 {
-            let at = if next().is_multiple_of(2) { used[next() % used.len()] } else { next() % bad.len() };
-            bad[at] = next() as u8;
+        for _ in 0..1 + random.below(20) {
+            let at = if random.below(2) == 0 { used[random.below(used.len())] } else { random.below(bad.len()) };
+            bad[at] = random.bits() as u8;
         }
         fs::write(&history.path, &bad).unwrap();
         let _ = ask(&history);

@@ -208,24 +208,10 @@ proptest! {
 
     /// 150 logs, 40 questions of each kind.
     #[test]
-    fn answers_are_what_a_linear_scan_finds(
-        (steps, questions, parts) in (2..5usize).prop_flat_map(|recordings| (
-            prop::collection::vec(step(recordings), 1..400),
-            prop::collection::vec(question(recordings), 40),
-            50..400usize,
-        ))
-    ) {
-        let recordings = steps.iter().map(|step| step.recording).chain(questions.iter().map(|question| question.recording)).max();
-        let by = questions.iter().filter_map(|question| question.by).max();
-        let mut history = History::new(1 + recordings.max(by).unwrap_or(0), 2 << 20);
-        let mut correlator = history.open();
-        for part in steps.chunks(parts) {
-            history.run(part);
-            history.finish();
-            correlator.refresh().unwrap();
-        }
+    fn answers_are_what_a_linear_scan_finds(trial in trial(question)) {
+        let (history, correlator) = trial.run();
         let records = all(correlator.reader());
-        for question in &questions {
+        for question in &trial.questions {
             check(&history, &records, &correlator, question);
         }
     }

@@ -3,19 +3,18 @@
 use std::fs::{self, File};
 use std::io::{Read, Write};
 use std::os::fd::AsFd;
-use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::Instant;
 
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
-use nix::pty::openpty;
 use nix::sys::signal::{Signal, kill};
-use nix::sys::termios::{LocalFlags, SetArg, tcgetattr, tcsetattr};
 use nix::unistd::Pid;
 
+use crate::pattern::like;
 use crate::run::WATCHDOG;
 use crate::stage;
+use crate::terminal::{Echo, spawn};
 
 pub struct Udb {
     child: Child,
@@ -32,27 +31,8 @@ impl Udb {
         let mut command = udb(directory);
         command.args(["-nx", "-ex", "set editing off", "-ex", "set width 0", "-ex", "set height 0", "-ex", "set style enabled off"]);
         command.arg(recording);
-        let pty = openpty(None, None).unwrap();
-        let slave = File::from(pty.slave);
-        let mut settings = tcgetattr(&slave).unwrap();
-        settings.local_flags.remove(LocalFlags::ECHO);
-        tcsetattr(&slave, SetArg::TCSANOW, &settings).unwrap();
-        command.stdin(slave.try_clone().unwrap()).stdout(slave.try_clone().unwrap()).stderr(slave);
-        // SAFETY: only async-signal-safe calls between fork and exec: setsid and an ioctl.
-        unsafe {
-            command.pre_exec(|| {
-                nix::unistd::setsid()?;
-                // SAFETY: the descriptor is open, and the request takes no pointer.
-                if nix::libc::ioctl(0, nix::libc::TIOCSCTTY, 0) != 0 {
-                    return Err(std::io::Error::last_os_error());
-                }
-                Ok(())
-            });
-        }
-        let child = command.spawn().unwrap();
-        // Our copies of the terminal's other end go away with the command.
-        drop(command);
-        let mut udb = Udb { child, terminal: pty.master.into(), seen: String::new(), read: 0 };
+        let (child, terminal) = spawn(command, Echo::Off);
+        let mut udb = Udb { child, terminal, seen: String::new(), read: 0 };
         let greeting = udb.answer();
         (udb, greeting)
     }
@@ -233,16 +213,6 @@ fn matches(lines: &[&str], form: &[&str]) -> bool {
         None => lines.is_empty(),
         Some((&"(…)", rest)) => (0..=lines.len()).any(|skipped| matches(&lines[skipped..], rest)),
         Some((pattern, rest)) => lines.split_first().is_some_and(|(line, lines)| like(pattern, line) && matches(lines, rest)),
-    }
-}
-
-/// Whether a line has the form of a pattern, in which `…` stands for any text.
-pub fn like(pattern: &str, line: &str) -> bool {
-    match pattern.split_once('…') {
-        None => pattern == line,
-        Some((start, rest)) => line
-            .strip_prefix(start)
-            .is_some_and(|tail| (0..=tail.len()).filter(|&index| tail.is_char_boundary(index)).any(|index| like(rest, &tail[index..]))),
     }
 }
 

@@ -25,11 +25,14 @@ mod directory;
 pub mod example;
 pub mod lockstep;
 pub mod oracle;
+pub mod pattern;
 pub mod pool;
 pub mod random;
+pub mod random_program;
 pub mod run;
 pub mod server;
 pub mod stage;
+pub mod terminal;
 
 pub use oracle::{Program, check};
 pub use run::{Ended, Outcome};

@@ -40,6 +40,11 @@ pub struct Outcome {
 ///
 /// Output goes to files, not pipes, so a descendant that outlives the program cannot hold us up.
 pub fn run(argv: &[OsString], directory: &Path, stdin: &[u8]) -> Result<Outcome> {
+    run_within(WATCHDOG, argv, directory, stdin)
+}
+
+/// The same for what may take longer.
+pub fn run_within(limit: Duration, argv: &[OsString], directory: &Path, stdin: &[u8]) -> Result<Outcome> {
     let (mut input, mut stdout, mut stderr) = (scratch()?, scratch()?, scratch()?);
     input.write_all(stdin)?;
     input.seek(SeekFrom::Start(0))?;
@@ -52,7 +57,7 @@ pub fn run(argv: &[OsString], directory: &Path, stdin: &[u8]) -> Result<Outcome>
         .stderr(Stdio::from(stderr.try_clone()?))
         .process_group(0);
     set_environment(&mut command, directory);
-    let ended = watch(&mut command).with_context(|| format!("cannot run {}", argv[0].display()))?;
+    let ended = watch(&mut command, limit).with_context(|| format!("cannot run {}", argv[0].display()))?;
     Ok(Outcome { ended, stdout: contents(&mut stdout)?, stderr: contents(&mut stderr)?, files: read_tree(directory)? })
 }
 
@@ -75,7 +80,7 @@ fn contents(file: &mut File) -> Result<Vec<u8>> {
 }
 
 /// Runs the command in a process group of its own, and kills that group if it takes too long.
-fn watch(command: &mut Command) -> Result<Ended> {
+fn watch(command: &mut Command, limit: Duration) -> Result<Ended> {
     let mut child = command.spawn()?;
     let pid = Pid::from_raw(child.id().cast_signed());
     let (sender, receiver) = mpsc::channel();
@@ -84,7 +89,7 @@ fn watch(command: &mut Command) -> Result<Ended> {
         let _ = waitid(Id::Pid(pid), WaitPidFlag::WEXITED | WaitPidFlag::WNOWAIT);
         let _ = sender.send(());
     });
-    let hung = receiver.recv_timeout(WATCHDOG).is_err();
+    let hung = receiver.recv_timeout(limit).is_err();
     if hung {
         killpg(pid, Signal::SIGKILL)?;
     }

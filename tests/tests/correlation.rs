@@ -10,26 +10,16 @@ use correlator::{BlameOptions, Correlator, Moment, Query, Record, RecordOrder, T
 use naive::{all, naive_blame};
 use serde_json::Value;
 use tests::example::Example;
+use tests::random::Random;
 use tests::run::run;
 use tests::{Ended, compile, stage};
-
-struct Random(u64);
-
-impl Random {
-    fn below(&mut self, end: usize) -> usize {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        (self.0 % end.max(1) as u64) as usize
-    }
-}
 
 /// Questions about accesses that there are: by who made them, around their time, at their place or beside it.
 fn check(log: &Path, questions: usize) {
     let correlator = Correlator::open(log).unwrap();
     let records = all(correlator.reader());
     assert!(!records.is_empty());
-    let mut random = Random(88_172_645_463_325_252);
+    let mut random = Random::new(1);
     for _ in 0..questions {
         let about = &records[random.below(records.len())];
         let asker = &records[random.below(records.len())];

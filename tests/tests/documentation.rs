@@ -15,7 +15,8 @@ use std::fmt::Write;
 use std::fs;
 use std::path::Path;
 
-use tests::run::run;
+use tests::pattern::like;
+use tests::run::{WATCHDOG, run_within};
 use tests::{Ended, stage};
 
 /// Commands that are shown, and tested elsewhere.
@@ -93,21 +94,10 @@ fn sessions(block: &Block) -> Vec<Session> {
     sessions
 }
 
-/// Whether `line` is as `pattern` says, where `…` stands for anything. Blanks at either end do not count.
+/// Whether `line` is as `pattern` says, however many blanks are between words and around `…`.
 fn matches(line: &str, pattern: &str) -> bool {
-    let mut pieces = pattern.trim().split('…').map(|piece| piece.split_whitespace().collect::<Vec<_>>().join(" "));
-    let line = line.split_whitespace().collect::<Vec<_>>().join(" ");
-    let Some(mut rest) = pieces.next().and_then(|first| line.strip_prefix(&first).map(str::to_owned)) else { return false };
-    let mut exact = true;
-    for piece in pieces {
-        let Some(at) = rest.find(&piece) else { return false };
-        rest = rest.split_off(at + piece.len());
-        exact = piece.is_empty();
-        if exact {
-            rest.clear();
-        }
-    }
-    rest.is_empty() || !exact && rest.trim().is_empty()
+    let words = |text: &str| text.split_whitespace().collect::<Vec<_>>().join(" ");
+    like(&pattern.split('…').map(words).collect::<Vec<_>>().join("…"), &words(line))
 }
 
 fn check_page(name: &str) {
@@ -164,7 +154,8 @@ fn check_commands(page: &str, block: &Block, directory: &Path) {
         let at = printed.path().join(number.to_string()).display().to_string();
         write!(script, "{{\n{}\n}} >{at}.out 2>{at}.err || exit\n", session.script()).unwrap();
     }
-    let outcome = run(&["bash", "-c", &script].map(OsString::from), directory, b"").unwrap();
+    // Several commands; one of them may build.
+    let outcome = run_within(20 * WATCHDOG, &["bash", "-c", &script].map(OsString::from), directory, b"").unwrap();
     for (number, session) in sessions.iter().enumerate() {
         let read = |kind: &str| fs::read(printed.path().join(format!("{number}.{kind}"))).unwrap_or_default();
         let said = String::from_utf8_lossy(&[read("out"), read("err")].concat()).into_owned();
@@ -190,12 +181,10 @@ fn check_commands(page: &str, block: &Block, directory: &Path) {
 #[test]
 fn patterns() {
     assert!(matches("  a b   c", "a b c"));
-    assert!(matches("consumer-17.undo", "consumer-….undo"));
-    assert!(matches("x: 5 events, identical", "…identical"));
-    assert!(matches("anything at all", "…"));
+    assert!(matches("x: 5 events, identical", "… identical"));
+    assert!(matches("Time   Type", "Time … Type"));
     assert!(!matches("a b c d", "a b c"));
     assert!(!matches("b", "a…"));
-    assert!(!matches("ab", "…c"));
 }
 
 #[test]

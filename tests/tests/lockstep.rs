@@ -9,7 +9,7 @@ use std::sync::Once;
 use tempfile::TempDir;
 
 use tests::lockstep::{Plan, compare};
-use tests::{compile, pool, random, stage};
+use tests::{compile, pool, random_program, stage};
 
 #[test]
 fn native_and_translated_execution_agree_in_every_step() {
@@ -65,7 +65,7 @@ impl Recorded {
 }
 
 fn check_seed(seed: u64) -> Result<(), String> {
-    let recorded = Recorded::new(&random::source(seed, false))?;
+    let recorded = Recorded::new(&random_program::source(seed, false))?;
     let plan = Plan {
         from: recorded.symbol("block0")?,
         changed: Vec::new(),

@@ -5,7 +5,7 @@
 use std::fs;
 
 use tests::oracle::Record;
-use tests::{Program, check, compile, pool, random};
+use tests::{Program, check, compile, pool, random_program};
 
 #[test]
 fn random_instructions() {
@@ -28,7 +28,7 @@ fn check_seeds(usual: &str, shared: bool) {
 fn check_seed(seed: u64, shared: bool) -> Result<(), String> {
     let directory = tempfile::tempdir().map_err(|error| error.to_string())?;
     let source = directory.path().join("random.c");
-    fs::write(&source, random::source(seed, shared)).map_err(|error| error.to_string())?;
+    fs::write(&source, random_program::source(seed, shared)).map_err(|error| error.to_string())?;
     // Addresses get into registers, so they must be the same in each run.
     let program = compile::compile(&source, &["-O1", "-fno-pie", "-no-pie"], directory.path())?;
     let mut run = Program::new([""]);

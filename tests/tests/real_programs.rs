@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use tests::random::Random;
 use tests::{Ended, Program, check, pool};
 
 /// A task: its name, the command, and what differs from a program without input that ends well.
@@ -56,13 +57,10 @@ fn is_installed(program: &str) -> bool {
 
 /// Lines that look random and are always the same.
 fn lines(count: u64) -> String {
-    let mut state = 88_172_645_463_325_252_u64;
+    let mut random = Random::new(1);
     let mut text = String::new();
     for number in 0..count {
-        state ^= state << 13;
-        state ^= state >> 7;
-        state ^= state << 17;
-        text += &format!("{} line {number} of {:x} with some words\n", state % 100_000, state >> 40);
+        text += &format!("{} line {number} of {:x} with some words\n", random.below(100_000), random.bits() >> 32);
     }
     text
 }

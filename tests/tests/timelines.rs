@@ -20,6 +20,7 @@ use recording::Recording;
 use replayer::{Direction, Replay, SharedStatus, Time, Timeline};
 use shmem_log::{Mapping, Reader};
 use tests::example::Example;
+use tests::random::Random;
 use tests::run::run;
 use tests::{Ended, compile, pool, stage};
 use walk::{Move, walk};
@@ -41,26 +42,6 @@ const PROGRAMS: [&str; 12] = [
     "signals/restart.c",
     "shared/system_calls.c",
 ];
-
-struct Random(u64);
-
-impl Random {
-    fn new(seed: u64) -> Self {
-        Self(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1)
-    }
-
-    fn next(&mut self) -> u64 {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        // The lower bits of such a generator are weak.
-        self.0.wrapping_mul(0x2545_f491_4f6c_dd1d) >> 8
-    }
-
-    fn below(&mut self, bound: usize) -> usize {
-        (self.next() % bound.max(1) as u64) as usize
-    }
-}
 
 fn open(path: &Path) -> Replay {
     static ONCE: Once = Once::new();
@@ -89,7 +70,7 @@ fn record(name: &str, directory: &Path) -> PathBuf {
 
 fn walk_over(recording: &Path, seed: u64) {
     let mut random = Random::new(seed);
-    let moves: Vec<Move> = (0..MOVES).map(|_| Move::of(random.next())).collect();
+    let moves: Vec<Move> = (0..MOVES).map(|_| Move::of(random.bits())).collect();
     eprintln!("{}, seed {seed}: {moves:?}", recording.display());
     walk(open(recording), &moves);
 }

@@ -353,7 +353,7 @@ fn every_command_answers_in_both_spellings() {
         let from = output.find(&format!("[{index}]\n")).unwrap() + format!("[{index}]\n").len();
         let to = output.find(&format!("[{}]\n", index + 1)).unwrap_or(output.len());
         let answer = &output[from..to];
-        let fits = if form.is_empty() { answer.is_empty() } else { answer.lines().any(|line| tests::debug::like(form, line)) };
+        let fits = if form.is_empty() { answer.is_empty() } else { answer.lines().any(|line| tests::pattern::like(form, line)) };
         assert!(fits, "{command} should show {form:?} and shows:\n{answer}");
     }
 }

@@ -1,14 +1,14 @@
 //! `udb` on a terminal: the prompt, Ctrl-C, and nothing left behind.
 
 mod support;
+#[path = "../../tests/src/terminal.rs"]
+mod terminal;
 
 use std::fs::File;
 use std::io::{Read, Write};
-use std::os::unix::process::CommandExt;
 use std::process::{Child, Command};
 use std::time::Instant;
 
-use nix::pty::openpty;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use support::{Bench, WATCHDOG, Watchdog};
@@ -24,24 +24,10 @@ struct Terminal {
 }
 
 impl Terminal {
-    fn start(mut udb: Command) -> Self {
-        let pty = openpty(None, None).unwrap();
-        let slave = File::from(pty.slave);
-        udb.stdin(slave.try_clone().unwrap()).stdout(slave.try_clone().unwrap()).stderr(slave);
-        // SAFETY: only async-signal-safe calls between fork and exec: setsid and an ioctl.
-        unsafe {
-            udb.pre_exec(|| {
-                nix::unistd::setsid()?;
-                // SAFETY: the descriptor is open, and the request takes no pointer.
-                if nix::libc::ioctl(0, nix::libc::TIOCSCTTY, 0) != 0 {
-                    return Err(std::io::Error::last_os_error());
-                }
-                Ok(())
-            });
-        }
-        let child = udb.spawn().unwrap();
+    fn start(udb: Command) -> Self {
+        let (child, master) = terminal::spawn(udb, terminal::Echo::On);
         let watchdog = Watchdog::over(&child);
-        Terminal { child, master: pty.master.into(), seen: String::new(), read: 0, _watchdog: watchdog }
+        Terminal { child, master, seen: String::new(), read: 0, _watchdog: watchdog }
     }
 
     /// Reads on until `marker` has come.

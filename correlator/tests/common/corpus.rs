@@ -1,6 +1,10 @@
 //! Broken logs, each with a name: cut ones, ones with a field that makes no sense, and ones with random damage.
 //!
 //! Made of a good log in which all tables are in use. Also used by the tests of `sql`.
+#[path = "../../../tests/src/random.rs"]
+mod random;
+
+use random::Random;
 use shmem_log::Reader;
 use shmem_log::layout::*;
 use std::path::Path;
@@ -94,18 +98,12 @@ fn fields(reader: &Reader) -> Vec<(String, u64, Vec<u8>)> {
 
 fn damaged(bytes: &[u8], count: usize, all: &mut Vec<Broken>) {
     let used: Vec<usize> = (0..bytes.len()).filter(|at| bytes[*at] != 0).collect();
-    let mut random = 88_172_645_463_325_252_u64;
-    let mut next = || {
-        random ^= random << 13;
-        random ^= random >> 7;
-        random ^= random << 17;
-        random as usize
-    };
+    let mut random = Random::new(2);
     for number in 0..count {
         let mut bad = bytes.to_vec();
-        for _ in 0..1 + next() % 16 {
-            let at = if next().is_multiple_of(4) { next() % bad.len() } else { used[next() % used.len()] };
-            bad[at] = next() as u8;
+        for _ in 0..1 + random.below(16) {
+            let at = if random.below(4) == 0 { random.below(bad.len()) } else { used[random.below(used.len())] };
+            bad[at] = random.bits() as u8;
         }
         all.push(Broken { name: format!("random damage {number}"), bytes: bad, rest_is_right: false });
     }

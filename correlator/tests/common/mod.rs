@@ -8,6 +8,7 @@ use proptest::prelude::*;
 use shmem_log::{Log, MappingInfo, ObjectInfo, Origin, RecordingInfo, SiteIndex, Token, Writer};
 use std::collections::HashMap;
 use std::ffi::CString;
+use std::fmt;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
@@ -39,6 +40,38 @@ pub fn step(recordings: usize) -> impl Strategy<Value = Step> {
             Step { recording, object, offset, len, kind, value, blocks, whole, by_kernel }
         },
     )
+}
+
+/// A history, and questions about it, of which each kind of question has its own.
+#[derive(Clone, Debug)]
+pub struct Trial<Q> {
+    recordings: usize,
+    steps: Vec<Step>,
+    pub questions: Vec<Q>,
+    /// After so many steps the log is looked at, so that its index has several segments, as that of a log that is followed, or a long one.
+    part: usize,
+}
+
+/// `question` gets the number of recordings.
+pub fn trial<Q: fmt::Debug, S: Strategy<Value = Q>>(question: fn(usize) -> S) -> impl Strategy<Value = Trial<Q>> {
+    let parts = move |recordings| {
+        let (steps, questions) = (prop::collection::vec(step(recordings), 1..400), prop::collection::vec(question(recordings), 40));
+        (Just(recordings), steps, questions, 50..400usize)
+    };
+    (2..5usize).prop_flat_map(parts).prop_map(|(recordings, steps, questions, part)| Trial { recordings, steps, questions, part })
+}
+
+impl<Q> Trial<Q> {
+    pub fn run(&self) -> (History, Correlator) {
+        let mut history = History::new(self.recordings, 2 << 20);
+        let mut correlator = history.open();
+        for part in self.steps.chunks(self.part) {
+            history.run(part);
+            history.finish();
+            correlator.refresh().unwrap();
+        }
+        (history, correlator)
+    }
 }
 
 struct Pending {

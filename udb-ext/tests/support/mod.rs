@@ -3,6 +3,9 @@
 //! Nothing here waits for an amount of time: every wait is for output or an end. The watchdog is only there so that a hang becomes a failed test, and kills only what the test started.
 #![allow(dead_code)]
 
+#[path = "../../../tests/src/pattern.rs"]
+mod pattern;
+
 use std::fs;
 use std::io::Read;
 use std::os::unix::process::CommandExt;
@@ -14,6 +17,7 @@ use std::time::Duration;
 
 use nix::sys::signal::{Signal, killpg};
 use nix::unistd::Pid;
+pub use pattern::like;
 use tempfile::TempDir;
 
 /// A hang, not a slow machine.
@@ -160,15 +164,5 @@ impl Run {
     #[track_caller]
     pub fn after(&self, start: &str) -> &str {
         self.output.lines().find_map(|line| line.strip_prefix(start)).unwrap_or_else(|| panic!("no {start:?} in:\n{}", self.output))
-    }
-}
-
-/// Whether a line has the form of a pattern, in which `…` stands for any text.
-pub fn like(pattern: &str, line: &str) -> bool {
-    match pattern.split_once('…') {
-        None => pattern == line,
-        Some((start, rest)) => line
-            .strip_prefix(start)
-            .is_some_and(|tail| (0..=tail.len()).filter(|&index| tail.is_char_boundary(index)).any(|index| like(rest, &tail[index..]))),
     }
 }
