@@ -21,6 +21,8 @@
 //!      + 6 TiB       nodes of the list of robust mutexes          2.5 TiB, sparse
 //! ```
 
+use alloc::vec::Vec;
+
 use crate::sys::{self, raw};
 
 pub const BASE: u64 = 0x6a00_0000_0000;
@@ -83,4 +85,36 @@ pub fn map_private(address: u64, length: u64, prot: u32) -> Result<(), i64> {
 
 pub fn contains(address: u64) -> bool {
     (BASE..END).contains(&address)
+}
+
+/// The parts of [start, end) that none of `areas` covers; ascending. The areas are ascending too.
+pub fn outside(start: u64, end: u64, areas: impl IntoIterator<Item = (u64, u64)>) -> Vec<(u64, u64)> {
+    let mut parts = Vec::new();
+    let mut reached = start;
+    for (low, high) in areas {
+        if reached < low.min(end) {
+            parts.push((reached, low.min(end)));
+        }
+        reached = reached.max(high);
+    }
+    if reached < end {
+        parts.push((reached, end));
+    }
+    parts
+}
+
+#[cfg(test)]
+mod tests {
+    use super::outside;
+
+    #[test]
+    fn what_is_outside_of_areas() {
+        let areas = [(10, 20), (20, 25), (40, 50)];
+        assert_eq!(outside(0, 100, areas), [(0, 10), (25, 40), (50, 100)]);
+        assert_eq!(outside(12, 45, areas), [(25, 40)]);
+        assert_eq!(outside(15, 22, areas), []);
+        assert_eq!(outside(5, 8, areas), [(5, 8)]);
+        assert_eq!(outside(60, 70, areas), [(60, 70)]);
+        assert_eq!(outside(5, 10, areas), [(5, 10)]);
+    }
 }

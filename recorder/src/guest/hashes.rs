@@ -6,12 +6,12 @@
 
 use alloc::vec::Vec;
 
-use engine::arena;
 use engine::sys::raw;
 use recording::{Body, MemoryHash, MemoryHasher, Ranges};
 
 use super::host::{Guest, Recorder};
 use super::maps::{self, Map};
+use super::own_memory;
 use super::pages::{self, Pagemap, Wanted};
 
 const PART: u64 = 2 << 20;
@@ -52,7 +52,7 @@ struct Run {
 
 /// Notes a hash of all that the guest may write.
 pub fn note_all(host: &mut Recorder, engine: &mut Guest) {
-    let maps = writable(engine);
+    let maps = writable(host, engine);
     note(host, engine, &maps, 0, u64::MAX);
 }
 
@@ -62,20 +62,20 @@ pub fn note_some(host: &mut Recorder, engine: &mut Guest) {
     if now < host.hashes.due || !host.events.has_room(ROOM) {
         return;
     }
-    let maps = writable(engine);
+    let maps = writable(host, engine);
     host.hashes.at = note(host, engine, &maps, host.hashes.at, PART);
     let end = ticks();
     host.hashes.due = end + (end - now) * REST;
 }
 
 /// The guest's private memory that it may write.
-fn writable(engine: &Guest) -> Vec<Map> {
-    let regions: Vec<(u64, u64)> = engine.regions().collect();
+fn writable(host: &Recorder, engine: &Guest) -> Vec<Map> {
     let both = raw::PROT_READ | raw::PROT_WRITE;
-    let ours = |map: &Map| arena::contains(map.start) || regions.iter().any(|&(base, size)| (base..base + size).contains(&map.start));
-    let mut maps = maps::own();
-    maps.retain(|map| !map.shared && map.prot & both == both && !ours(map));
-    maps
+    let maps = maps::own().into_iter().filter(|map| !map.shared && map.prot & both == both);
+    let parts = |map: Map| {
+        own_memory::outside(host, engine, map.start, map.end).into_iter().map(move |(start, end)| Map { start, end, ..map.clone() })
+    };
+    maps.flat_map(parts).collect()
 }
 
 /// Notes a hash of at most so many bytes from `from` on. Where the next part begins.

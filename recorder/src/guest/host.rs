@@ -1,5 +1,7 @@
 //! The recorder as the engine's host.
 
+use alloc::vec::Vec;
+
 use engine::inline::InlineSite;
 use engine::lanes::{self, Vectors};
 use engine::sys::{UContext, raw};
@@ -54,6 +56,8 @@ pub struct Recorder {
     pub fs_base: u64,
     pub uuid: [u8; 16],
     pub hashes: Hashes,
+    /// The mappings of this library.
+    pub image: Vec<(u64, u64)>,
     pending: Option<Pending>,
     /// An event was lost: the log is full.
     pub overflow: bool,
@@ -70,6 +74,7 @@ impl Recorder {
         vdso: Vdso,
         fs_base: u64,
         uuid: [u8; 16],
+        image: Vec<(u64, u64)>,
     ) -> Self {
         Self {
             events,
@@ -81,6 +86,7 @@ impl Recorder {
             fs_base,
             uuid,
             hashes: Hashes::new(),
+            image,
             pending: None,
             overflow: false,
             bounce: Bounce::new(),

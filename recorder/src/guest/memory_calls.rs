@@ -11,7 +11,10 @@ use super::calls::Turn;
 use super::host::{Guest, Recorder};
 use super::maps::{self, Map};
 use super::shared::{SharedMap, SharedMaps};
-use super::{borrowed, end};
+use super::{borrowed, end, own_memory};
+
+/// The end of what Linux gives to a program.
+const USER_END: u64 = 0x7fff_ffff_f000;
 
 const fn page_up(address: u64) -> u64 {
     address.saturating_add(4095) & !4095
@@ -36,10 +39,7 @@ impl Turn<'_> {
                 self.done_simply(host, engine, result)
             }
             raw::__NR_munmap => {
-                if reserved(engine, address, end) {
-                    return self.done_simply(host, engine, -i64::from(errno::EINVAL));
-                }
-                let result = self.native();
+                let result = self.munmap(host, engine, address, end);
                 if result == 0 {
                     host.shared.remove(address, end);
                     host.code.set(address, end, 0);
@@ -97,13 +97,13 @@ impl Turn<'_> {
         let flags = flags as u32;
         let end = page_up(address.saturating_add(length));
         let fixed = flags & raw::MAP_FIXED != 0;
-        if fixed && reserved(engine, address, end) {
-            return self.done_simply(host, engine, -i64::from(errno::ENOMEM));
+        if fixed && own_memory::overlaps(host, engine, address, end) {
+            return changes_ours(host, engine);
         }
-        if flags & raw::MAP_FIXED_NOREPLACE != 0 && !fixed && reserved(engine, address, end) {
+        if flags & raw::MAP_FIXED_NOREPLACE != 0 && !fixed && own_memory::overlaps(host, engine, address, end) {
             return self.done_simply(host, engine, -i64::from(errno::EEXIST));
         }
-        let result = if fixed { self.native() } else { self.mmap_elsewhere(engine) };
+        let result = if fixed { self.native() } else { self.mmap_elsewhere(host, engine) };
         if result < 0 && result > -4096 {
             if fixed {
                 host.shared.reconcile(address, end);
@@ -128,21 +128,30 @@ impl Turn<'_> {
         self.done(host, engine, result, &mut |builder| push_file(builder, fd as i32, offset, start, end - start))
     }
 
+    /// What is ours stays, as if nothing were there.
+    fn munmap(&self, host: &Recorder, engine: &Guest, address: u64, end: u64) -> i64 {
+        if address % 4096 != 0 || end <= address || end > USER_END || !own_memory::overlaps(host, engine, address, end) {
+            return self.native();
+        }
+        let results = own_memory::outside(host, engine, address, end).into_iter().map(|(start, end)| sys::munmap(start, end - start));
+        results.fold(0, |all, result| if all == 0 { result } else { all })
+    }
+
     /// Maps at an address of the kernel's choice, which must not lie in areas of ours: asked for by the guest or not.
-    fn mmap_elsewhere(&self, engine: &Guest) -> i64 {
+    fn mmap_elsewhere(&self, host: &Recorder, engine: &Guest) -> i64 {
         let [hint, length, ..] = self.args;
         let pages = page_up(length);
         let below = arena::BASE.saturating_sub(pages);
         let mut actual = self.args;
         for hint in [hint, 0, below] {
-            if hint != 0 && hint != below && reserved(engine, hint & !4095, (hint & !4095).saturating_add(pages)) {
+            if hint != 0 && hint != below && own_memory::overlaps(host, engine, hint & !4095, (hint & !4095).saturating_add(pages)) {
                 continue;
             }
             actual[0] = hint;
             // SAFETY: as the guest asked, but for the hint.
             let result = unsafe { sys::syscall(self.number, actual) };
             let refused = (-4095..0).contains(&result);
-            if refused || !reserved(engine, result as u64, (result as u64).saturating_add(pages)) {
+            if refused || !own_memory::overlaps(host, engine, result as u64, (result as u64).saturating_add(pages)) {
                 return result;
             }
             sys::munmap(result as u64, pages);
@@ -151,8 +160,8 @@ impl Turn<'_> {
     }
 
     fn mprotect(&mut self, host: &mut Recorder, engine: &mut Guest, address: u64, end: u64) -> Flow {
-        if reserved(engine, address, end) {
-            return self.done_simply(host, engine, -i64::from(errno::ENOMEM));
+        if own_memory::overlaps(host, engine, address, end) {
+            return changes_ours(host, engine);
         }
         let prot = self.args[2] as u32 & 7;
         let result = self.native();
@@ -176,11 +185,11 @@ impl Turn<'_> {
         let flags = flags as u32;
         let (old_end, new_length) = (page_up(old.saturating_add(old_length)), page_up(new_length));
         let target = (flags & raw::MREMAP_FIXED != 0).then_some((to, to.saturating_add(new_length)));
-        if reserved(engine, old, old_end.max(old + 1)) {
+        if own_memory::overlaps(host, engine, old, old_end.max(old.saturating_add(1))) {
             return self.done_simply(host, engine, -i64::from(errno::EFAULT));
         }
-        if target.is_some_and(|(start, end)| reserved(engine, start, end)) {
-            return self.done_simply(host, engine, -i64::from(errno::EINVAL));
+        if target.is_some_and(|(start, end)| own_memory::overlaps(host, engine, start, end)) {
+            return changes_ours(host, engine);
         }
         let parts = host.shared.within(old, old_end);
         // To the kernel those that differ in nothing but their rights are one now.
@@ -230,6 +239,9 @@ impl Turn<'_> {
 
     fn madvise(&mut self, host: &mut Recorder, engine: &mut Guest, address: u64, end: u64) -> Flow {
         let advice = self.args[2] as u32;
+        if own_memory::overlaps(host, engine, address, end) {
+            return changes_ours(host, engine);
+        }
         let empties = [raw::MADV_DONTNEED, raw::MADV_DONTNEED_LOCKED, raw::MADV_REMOVE].contains(&advice);
         let shares = host.shared.overlaps(address, end);
         if shares {
@@ -265,9 +277,9 @@ fn is_about_contents(number: u32) -> bool {
     [__NR_madvise, __NR_msync, __NR_mlock, __NR_mlock2, __NR_munlock, __NR_mlockall, __NR_munlockall].contains(&number)
 }
 
-/// Whether the guest may not map or unmap there.
-fn reserved(engine: &Guest, start: u64, end: u64) -> bool {
-    start < arena::END && arena::BASE < end || engine.regions().any(|(base, size)| start < base + size && base < end)
+/// The program changes memory of ours, which it can know of only from the kernel. We leave: then it may.
+fn changes_ours(host: &mut Recorder, engine: &mut Guest) -> Flow {
+    end::stop_unsupported(host, engine, format_args!("a change of the recorder's own memory"))
 }
 
 /// How far an mprotect that failed half-way has come.

@@ -28,6 +28,7 @@ mod host;
 mod maps;
 mod memory_calls;
 mod message;
+mod own_memory;
 mod packer;
 mod pages;
 mod performed;

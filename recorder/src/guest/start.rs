@@ -19,7 +19,7 @@ use super::signals::Signals;
 use super::snapshot::{self, Start};
 use super::state::{self, OnFork, State};
 use super::vdso::Vdso;
-use super::{end, memory_calls};
+use super::{end, memory_calls, own_memory};
 
 /// A code region serves its modules from below, so that the heap behind an executable can grow.
 const REGION_SIZE: u64 = 64 << 20;
@@ -52,9 +52,10 @@ fn prepare(state: &mut State) -> Result<Box<Guest>, i64> {
     unregister_rseq(fs_base);
     let events = EventLog::create(state.event_log_bytes, &state.temporary_directory)?;
     let uuid = uuid();
-    let vdso = Vdso::find(&maps::own());
+    let own = maps::own();
+    let vdso = Vdso::find(&own);
     let signals = Signals::take_over();
-    let host = Recorder::new(events, SharedMaps::new(), None, signals, vdso, fs_base, uuid);
+    let host = Recorder::new(events, SharedMaps::new(), None, signals, vdso, fs_base, uuid, own_memory::image(&own));
     if !state.engine.is_null() {
         // SAFETY: the engine of an earlier recording, which has ended: nothing of it runs any more.
         unsafe { &mut *state.engine }.release_regions();

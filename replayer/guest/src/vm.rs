@@ -62,6 +62,13 @@ impl Vm {
         Ok(())
     }
 
+    /// The parts of [start, end) that are the guest's to use: the recorder unmapped those only.
+    fn outside(&self, start: u64, end: u64) -> Vec<(u64, u64)> {
+        let mut ours: Vec<_> = self.taken.iter().map(|&(base, size)| (base, base + size)).chain([(arena::BASE, arena::END)]).collect();
+        ours.sort_unstable();
+        arena::outside(start, end.min(USER_END), ours)
+    }
+
     /// Does what system call `nr` did, up to the contents. `event` is its offset in the log.
     pub fn apply(&mut self, nr: u64, args: &[u64; 6], result: i64, event: u64) -> Result<Changed, Refused> {
         let mut changed = Changed::default();
@@ -74,7 +81,11 @@ impl Vm {
         let result = result as u64;
         match nr as u32 {
             raw::__NR_mmap => self.map(args, result, event, &mut changed)?,
-            raw::__NR_munmap => self.unmap(args[0], page_up(args[0].saturating_add(args[1])), &mut changed)?,
+            raw::__NR_munmap => {
+                for (start, end) in self.outside(args[0], page_up(args[0].saturating_add(args[1]))) {
+                    self.unmap(start, end, &mut changed)?;
+                }
+            }
             raw::__NR_mprotect | raw::__NR_pkey_mprotect => {
                 let (start, end) = (args[0], page_up(args[0].saturating_add(args[1])));
                 self.check("mprotect", start, end)?;
