@@ -11,8 +11,9 @@ use engine::{Flow, arena, read_guest, reg};
 use recording::{Body, EndReason, EventBuilder, Full, Syscall};
 use shmem_log::{Kind, LineTicks, Origin, WideToken, Writer};
 
-use crate::syscalls::{Call, Class, Dir, GuestMemory, Place, Range, SIGMASK};
+use crate::syscalls::{Call, Class, Dir, GuestMemory, Place, RESIZES, Range, SIGMASK};
 
+use super::freed::Freed;
 use super::host::{Guest, Recorder, store};
 use super::maps::{self, Map};
 use super::shared::{SharedMap, SharedMaps};
@@ -130,7 +131,10 @@ impl Turn<'_> {
 
     /// Executes the call as it is and notes its outputs.
     fn plain(&mut self, host: &mut Recorder, engine: &mut Guest) -> Flow {
+        let frees = self.call.flags().has(RESIZES) && !host.shared.is_empty();
+        let freed = if frees { self.frees_of_file(host, engine) } else { Freed::default() };
         let (result, outputs) = self.execute(host, engine);
+        self.freed(host, engine, freed, result == 0);
         if self.number as u32 == raw::__NR_shmctl && result >= 0 {
             self.hide_aliases(host, engine, result);
         }

@@ -8,6 +8,7 @@ use engine::{Flow, arena, read_guest};
 use recording::{EventBuilder, Full};
 
 use super::calls::Turn;
+use super::freed::Freed;
 use super::host::{Guest, Recorder};
 use super::maps::{self, Map};
 use super::shared::{SharedMap, SharedMaps};
@@ -244,6 +245,8 @@ impl Turn<'_> {
         }
         let empties = [raw::MADV_DONTNEED, raw::MADV_DONTNEED_LOCKED, raw::MADV_REMOVE].contains(&advice);
         let shares = host.shared.overlaps(address, end);
+        let frees = shares && advice == raw::MADV_REMOVE;
+        let freed = if frees { self.frees(host, engine, address, end) } else { Freed::default() };
         if shares {
             host.shared.open(address, end);
         }
@@ -257,6 +260,7 @@ impl Turn<'_> {
         }
         // An error may come after a part of the work.
         let is_done = result == 0 || result == -i64::from(errno::ENOMEM);
+        self.freed(host, engine, freed, is_done);
         let mut back = Vec::new();
         if is_done && empties {
             // Replay sees what is shared as empty until it is read again.

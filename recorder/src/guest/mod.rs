@@ -21,6 +21,7 @@ mod events;
 mod exec;
 mod failure;
 mod frames;
+mod freed;
 mod guest_bytes;
 mod hashes;
 mod histories;

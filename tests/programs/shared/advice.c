@@ -1,5 +1,4 @@
 // Advice about shared mappings: MADV_DONTNEED loses nothing, MADV_REMOVE frees the pages of all; other calls that name a range.
-//@ unlogged: what MADV_REMOVE frees is zero without an access in the log
 #include "../program.h"
 
 static unsigned long long sum(const char *bytes, size_t length) { return mix(3, bytes, length); }
