@@ -74,7 +74,6 @@ impl Recorder {
         vdso: Vdso,
         fs_base: u64,
         uuid: [u8; 16],
-        image: Vec<(u64, u64)>,
     ) -> Self {
         Self {
             events,
@@ -86,7 +85,7 @@ impl Recorder {
             fs_base,
             uuid,
             hashes: Hashes::new(),
-            image,
+            image: Vec::new(),
             pending: None,
             overflow: false,
             bounce: Bounce::new(),

@@ -131,7 +131,7 @@ impl Turn<'_> {
 
     /// What is ours stays, as if nothing were there.
     fn munmap(&self, host: &Recorder, engine: &Guest, address: u64, end: u64) -> i64 {
-        if address % 4096 != 0 || end <= address || end > USER_END || !own_memory::overlaps(host, engine, address, end) {
+        if !address.is_multiple_of(4096) || end <= address || end > USER_END || !own_memory::overlaps(host, engine, address, end) {
             return self.native();
         }
         let results = own_memory::outside(host, engine, address, end).into_iter().map(|(start, end)| sys::munmap(start, end - start));

@@ -55,7 +55,8 @@ fn prepare(state: &mut State) -> Result<Box<Guest>, i64> {
     let own = maps::own();
     let vdso = Vdso::find(&own);
     let signals = Signals::take_over();
-    let host = Recorder::new(events, SharedMaps::new(), None, signals, vdso, fs_base, uuid, own_memory::image(&own));
+    let mut host = Recorder::new(events, SharedMaps::new(), None, signals, vdso, fs_base, uuid);
+    host.image = own_memory::image(&own);
     if !state.engine.is_null() {
         // SAFETY: the engine of an earlier recording, which has ended: nothing of it runs any more.
         unsafe { &mut *state.engine }.release_regions();
