@@ -97,10 +97,6 @@ impl Vm {
             raw::__NR_madvise if empties(args[2]) => {
                 self.zero(args[0], page_up(args[0].saturating_add(args[1])), &mut changed)?;
             }
-            raw::__NR_shmdt => {
-                let Some(map) = self.space.find(args[0]).copied() else { return Ok(changed) };
-                self.unmap(map.start, map.end, &mut changed)?;
-            }
             _ => {}
         }
         Ok(changed)

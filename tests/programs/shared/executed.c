@@ -21,7 +21,10 @@ int main(void)
 
     int id = shmget(IPC_PRIVATE, 5 * 4096, IPC_CREAT | 0600);
     must(id >= 0);
-    char *segment = shmat(id, NULL, 0), *other = shmat(id, NULL, 0);
+    // Right behind each other, where both are free.
+    char *place = mmap(NULL, 10 * 4096, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    must(place != MAP_FAILED && munmap(place, 10 * 4096) == 0);
+    char *other = shmat(id, place, 0), *segment = shmat(id, place + 5 * 4096, 0);
     must(segment != (void *)-1 && other != (void *)-1 && shmctl(id, IPC_RMID, NULL) == 0);
     memset(segment, 5, 5 * 4096);
     must(mprotect(segment + 4096, 4096, PROT_READ) == 0 && mprotect(segment + 3 * 4096, 4096, PROT_NONE) == 0);
