@@ -78,6 +78,11 @@ pub struct EventWords {
     pub next: u64,
     pub last: u64,
     pub used: u64,
+    /// Addresses of three words: the last event, if a vector read may add to it, else 0; the length in its last write; and the end of that
+    /// write's bytes in the known copies. Whatever writes to shared memory, or appends or hashes events, sets the first to 0.
+    pub open: u64,
+    pub open_length: u64,
+    pub open_end: u64,
     /// What the event's kind is, at offset `kind` of 8 bytes.
     pub what: u32,
     /// Offsets in an event. The size is stored last; the words of `zero` are 0.

@@ -17,6 +17,8 @@
 //! I3. The record of a read is complete before its value is consumed, and it is the known copy that is consumed: what the log says, what
 //! the instruction gets and what replay will show are one value.
 //! I4. Between an event and the known copy that it speaks of nothing can fail: room is looked for first.
+//! I5. An event may hold what several vector reads found, if they belong to one bbcount and this process wrote nothing to shared memory
+//! between them: then no instruction can tell that replay brings them all up to date at the first. They are mostly the pieces of one copy.
 
 use alloc::vec::Vec;
 
@@ -191,42 +193,118 @@ impl Translator<'_> {
         self.asm.op64(Op::Load, reg::RAX, gs(events.next));
         self.asm.op64(Op::Compare, reg::RAX, gs(events.last));
         let full = self.asm.jump_if(CONDITION_ABOVE);
+        let is_vector = size > 8;
+        if is_vector {
+            self.join_fixup(words, s, size, differences.resume);
+        }
         if site.kind == Kind::ReadWrite {
             self.asm.load(s.value, offset::OLD_VALUE);
         }
-        for (at, part) in parts(size) {
-            if size > 8 {
-                // All of it again: what is noted is what counts.
-                self.asm.op64(Op::Load, s.value, Place::At(s.real, at));
-            }
-            self.asm.op(Op::Store, part, s.value, Place::At(s.operand, at));
-            self.asm.op64(Op::Store, s.value, event(events.bytes + at));
-        }
+        self.fixup_bytes(s, size, events.bytes);
         self.asm.store_constant(event(events.kind), events.what);
         self.asm.store_constant(event(events.length), size);
         for offset in [events.zero[0], events.zero[1], bytes] {
             self.asm.store_constant(event(offset), 0);
         }
-        self.asm.op64(Op::Load, s.value, gs(words.cell));
-        self.asm.op64(Op::Load, s.value, Place::At(s.value, window::KNOWN));
-        self.asm.op64(Op::Store, s.operand, event(events.address));
-        self.asm.op64(Op::SubFrom, s.value, event(events.address));
+        self.fixup_address(words, s, events.address);
         self.asm.load_immediate(s.value, insn.pc());
         self.asm.op64(Op::Store, s.value, event(events.pc));
-        self.asm.op64(Op::Load, s.value, Place::Register(s.commit));
-        self.asm.shift(Shift::Right, s.value, 32);
-        self.asm.op64(Op::Add, s.value, gs(words.log.base));
+        self.bbcount_of(words, s);
         self.asm.op64(Op::Store, s.value, event(events.bbcount));
         self.asm.store_constant(event(events.size), bytes as u32);
         self.asm.op64(Op::Load, s.value, gs(events.used));
         self.asm.add_constant(Place::At(s.value, 0), bytes);
         self.asm.add_constant(gs(events.next), bytes);
+        if is_vector {
+            self.asm.op64(Op::Store, reg::RAX, gs(events.open));
+            self.open_write(words, s, size, events.length);
+        } else {
+            self.asm.store_constant(gs(events.open), 0);
+        }
         if site.kind == Kind::Read && size <= 8 {
             self.asm.op(Op::Load, size, s.value, Place::At(s.operand, 0));
         }
         let back = self.asm.jump();
         self.asm.bind(back, differences.resume);
         full
+    }
+
+    /// The known copy and, at `bytes` behind rax, the log are given what is there.
+    fn fixup_bytes(&mut self, s: &Scratch, size: u32, bytes: i32) {
+        for (at, part) in parts(size) {
+            if size > 8 {
+                // All of it again: what is noted is what counts.
+                self.asm.op64(Op::Load, s.value, Place::At(s.real, at));
+            }
+            self.asm.op(Op::Store, part, s.value, Place::At(s.operand, at));
+            self.asm.op64(Op::Store, s.value, Place::At(reg::RAX, bytes + at));
+        }
+    }
+
+    /// The operand's guest address, at `address` behind rax.
+    fn fixup_address(&mut self, words: &InlineSite, s: &Scratch, address: i32) {
+        self.asm.op64(Op::Load, s.value, gs(words.cell));
+        self.asm.op64(Op::Load, s.value, Place::At(s.value, window::KNOWN));
+        self.asm.op64(Op::Store, s.operand, Place::At(reg::RAX, address));
+        self.asm.op64(Op::SubFrom, s.value, Place::At(reg::RAX, address));
+    }
+
+    /// Adds to the last event if it may (I5), and goes on at `resume`. Before and behind it rax is where the next event goes.
+    fn join_fixup(&mut self, words: &InlineSite, s: &Scratch, size: u32, resume: u64) {
+        let events = words.events;
+        let (length, bytes) = (events.length - events.address, events.bytes - events.address);
+        self.asm.op64(Op::Load, reg::RAX, gs(events.open));
+        self.asm.compare_small(Place::Register(reg::RAX), 0);
+        let none = self.asm.jump_if(CONDITION_EQUAL);
+        self.bbcount_of(words, s);
+        self.asm.op64(Op::Compare, s.value, Place::At(reg::RAX, events.bbcount));
+        self.asm.op64(Op::Load, reg::RAX, gs(events.next));
+        let later = self.asm.jump_if(CONDITION_NOT_EQUAL);
+        self.asm.op64(Op::Compare, s.operand, gs(events.open_end));
+        let apart = self.asm.jump_if(CONDITION_NOT_EQUAL);
+        self.fixup_bytes(s, size, 0);
+        self.asm.store_constant(Place::At(reg::RAX, size as i32), 0);
+        self.asm.op64(Op::Load, reg::RAX, gs(events.open_length));
+        self.asm.add_constant(Place::At(reg::RAX, 0), size as i32);
+        self.asm.add_constant(gs(events.open_end), size as i32);
+        self.grow_event(words, s, size as i32, resume);
+        self.asm.bind_here(apart);
+        self.fixup_bytes(s, size, bytes);
+        self.asm.store_constant(Place::At(reg::RAX, length), size);
+        self.fixup_address(words, s, 0);
+        self.asm.store_constant(Place::At(reg::RAX, bytes + size as i32), 0);
+        self.open_write(words, s, size, length);
+        self.grow_event(words, s, bytes + size as i32, resume);
+        self.asm.bind_here(none);
+        self.asm.op64(Op::Load, reg::RAX, gs(events.next));
+        self.asm.bind_here(later);
+    }
+
+    /// The write whose length is at `length` behind rax is the last of the open event.
+    fn open_write(&mut self, words: &InlineSite, s: &Scratch, size: u32, length: i32) {
+        self.asm.op64(Op::Address, s.value, Place::At(reg::RAX, length));
+        self.asm.op64(Op::Store, s.value, gs(words.events.open_length));
+        self.asm.op64(Op::Address, s.value, Place::At(s.operand, size as i32));
+        self.asm.op64(Op::Store, s.value, gs(words.events.open_end));
+    }
+
+    /// The open event has `by` bytes more. rax is lost.
+    fn grow_event(&mut self, words: &InlineSite, s: &Scratch, by: i32, resume: u64) {
+        let events = words.events;
+        self.asm.op64(Op::Load, reg::RAX, gs(events.open));
+        self.asm.add_constant(Place::At(reg::RAX, events.size), by);
+        self.asm.op64(Op::Load, s.value, gs(events.used));
+        self.asm.add_constant(Place::At(s.value, 0), by);
+        self.asm.add_constant(gs(events.next), by);
+        let back = self.asm.jump();
+        self.asm.bind(back, resume);
+    }
+
+    /// value = the bbcount of this access.
+    fn bbcount_of(&mut self, words: &InlineSite, s: &Scratch) {
+        self.asm.op64(Op::Load, s.value, Place::Register(s.commit));
+        self.asm.shift(Shift::Right, s.value, 32);
+        self.asm.op64(Op::Add, s.value, gs(words.log.base));
     }
 
     fn restore_saved(&mut self, set: u16) {
@@ -466,6 +544,11 @@ impl Sequence<'_, '_, '_> {
         self.op(Op::Address, self.s.start, Place::At(self.s.start, 1));
     }
 
+    /// This process writes: what is read from here on belongs to another event (I5).
+    fn close_event(&mut self) {
+        self.t.asm.store_constant(gs(self.words.events.open), 0);
+    }
+
     fn read(&mut self) {
         let s = self.s;
         self.op(Op::Load, s.start, Place::At(s.clock, 0));
@@ -501,6 +584,7 @@ impl Sequence<'_, '_, '_> {
         let s = self.s;
         // Both lines may be with another process; a tick alone would wait for them one after the other.
         self.t.asm.fetch_to_write(Place::At(s.real, 0));
+        self.close_event();
         self.tick();
         // What a fault of the real store must put back.
         for (at, size) in parts(self.site.size) {
@@ -527,6 +611,7 @@ impl Sequence<'_, '_, '_> {
 
     fn change(&mut self) {
         let (s, size) = (self.s, self.site.size);
+        self.close_event();
         self.tick();
         if self.site.locked {
             self.op(Op::Store, s.start, Place::At(s.clock, self.log().clock_open));

@@ -16,7 +16,8 @@
 //! V3. Emitted code appends too, by way of `next` and `used_at`, as long as `next` is at most `last`. What it appended goes into the
 //!     running hash when this process appends something itself. That is not long after: `last` is never far away, so there is always
 //!     an event near that notes hashes and time.
-//! V4. A slot's bit in `busy` is set here and cleared by the snapshot, when it has compressed the segment.
+//! V4. Emitted code may lengthen the event that it appended last, until that is hashed or this process writes to shared memory.
+//! V5. A slot's bit in `busy` is set here and cleared by the snapshot, when it has compressed the segment.
 
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
@@ -142,6 +143,10 @@ pub struct EventLog {
     next: u64,
     last: u64,
     used_at: u64,
+    /// More such words: the last event, if it may grow, else 0; where the length of its last write stands; where that ends.
+    open_event: u64,
+    open_length: u64,
+    open_end: u64,
     /// The open segment: its number, address, and length.
     number: u64,
     address: u64,
@@ -224,6 +229,9 @@ impl EventLog {
             next: FIRST_SLOT,
             last: 0,
             used_at: shared.segment(0).used.as_ptr() as u64,
+            open_event: 0,
+            open_length: 0,
+            open_end: 0,
             number: 0,
             address: FIRST_SLOT,
             room: slot_bytes,
@@ -248,6 +256,9 @@ impl EventLog {
             next: core::ptr::from_ref(&self.next) as u64,
             last: core::ptr::from_ref(&self.last) as u64,
             used: core::ptr::from_ref(&self.used_at) as u64,
+            open: core::ptr::from_ref(&self.open_event) as u64,
+            open_length: core::ptr::from_ref(&self.open_length) as u64,
+            open_end: core::ptr::from_ref(&self.open_end) as u64,
             what: u32::from(EventKind::ShmemFixup.raw()),
             size: event_offset::SIZE as i32,
             kind: event_offset::KIND as i32,
@@ -262,6 +273,7 @@ impl EventLog {
 
     /// Emitted code may append, up to the segment's end or `EMITTED_MAX`.
     fn admit(&mut self) {
+        self.close_event();
         let end = (self.address + self.room).min(self.next + EMITTED_MAX);
         self.last = if self.muted { 0 } else { end.saturating_sub(EMITTED_EVENT) };
     }
@@ -269,6 +281,12 @@ impl EventLog {
     /// Emitted code asks the host for each event.
     pub fn leave_to_host(&mut self) {
         self.last = 0;
+        self.close_event();
+    }
+
+    /// The last event stays as it is. To be called before this process writes to shared memory.
+    pub fn close_event(&mut self) {
+        self.open_event = 0;
     }
 
     /// Bytes of events in the open segment.
@@ -279,6 +297,7 @@ impl EventLog {
     /// Takes what emitted code has appended into the running hash.
     #[inline]
     fn hash_emitted(&mut self) {
+        self.close_event();
         if self.hashed != self.next {
             self.hash_rest();
         }

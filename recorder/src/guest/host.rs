@@ -338,6 +338,7 @@ impl Recorder {
 
 impl Host for Recorder {
     fn system_call(&mut self, engine: &mut Guest, length: u64) -> Flow {
+        self.events.close_event();
         hashes::note_some(self, engine);
         calls::system_call(self, engine, length)
     }
@@ -360,6 +361,7 @@ impl Host for Recorder {
 
     fn shared_before(&mut self, engine: &mut Guest, site: &Site, address: u64) -> Before {
         self.pending = None;
+        self.events.close_event();
         let size = bounce::operand_size(self, site);
         let Some(map) = self.shared.find(address).copied().filter(|map| address + size as u64 <= map.end) else {
             return match self.shared.overlaps(address, address + size as u64) {
@@ -435,6 +437,7 @@ impl Host for Recorder {
     }
 
     fn shared_whole(&mut self, engine: &mut Guest, site: &Site) -> Flow {
+        self.events.close_event();
         super::performed::perform(self, engine, site)
     }
 
@@ -452,6 +455,7 @@ impl Host for Recorder {
     }
 
     fn fault(&mut self, engine: &mut Guest, fault: &FaultInfo) -> Flow {
+        self.events.close_event();
         if arena::contains(fault.address)
             && let Some(flow) = self.inline_fault(engine, fault)
         {
