@@ -4,10 +4,14 @@ use alloc::vec::Vec;
 use core::sync::atomic::Ordering;
 
 use engine::arena;
-use engine::sys::raw;
+use engine::sys::{self, raw};
 use recording::{CHUNK_BYTES, EventKind, Events, FileWriter, PACKED_BYTES_MAX, Packed, Sink, WriteError};
 
 use super::events::{self, PACKED, packed_bytes};
+
+/// As far as this most recordings' events go: their snapshot is to take no more memory than it needs.
+const SMALL_PAGES: u64 = 2 << 20;
+const _: () = assert!(PACKED.is_multiple_of(SMALL_PAGES));
 
 pub struct Packer {
     /// Each chunk, and where its bytes lie.
@@ -26,6 +30,9 @@ impl Packer {
         let mapped = shared.is_file() || arena::map_private(PACKED, length, raw::PROT_READ | raw::PROT_WRITE).is_ok();
         if !mapped {
             shared.broken.store(1, Ordering::Release);
+        } else if length > SMALL_PAGES {
+            // One fault for 2 MiB, where the kernel has such pages: 512 of them take longer than the compression that fills them.
+            sys::madvise(PACKED + SMALL_PAGES, length - SMALL_PAGES, raw::MADV_HUGEPAGE);
         }
         Self { chunks: Vec::new(), sites: Vec::new(), filled: 0, length: if mapped { length } else { 0 } }
     }

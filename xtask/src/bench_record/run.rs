@@ -25,12 +25,27 @@ pub struct Outcome {
     pub recorded_ms: f64,
     /// As the workload's [`Measure`] defines it.
     pub figure: f64,
+    /// Of [`Measure::TwoCores`].
+    pub cores: Option<Cores>,
     /// Time under each of [`RIVALS`] / time native; `None`: not installed, or it cannot run the program.
     pub rivals: Vec<Option<f64>>,
 }
 
 /// What the recorder is compared with: JSON key, command.
 pub const RIVALS: [(&str, &[&str]); 2] = [("valgrind_none", &["valgrind", "--tool=none", "-q"]), ("qemu_user", &["qemu-x86_64"])];
+
+/// Where the two cores were.
+pub struct Cores {
+    /// Median of a cache line's way from one to the other and back, ns.
+    pub round_trip_ns: f64,
+    /// Pairs of runs that do not count, as the two were threads of one core.
+    pub discarded: usize,
+}
+
+/// Work that takes so many times as long when the other core works too is done on a core that they share.
+const SHARED_CORE: f64 = 1.25;
+/// So many pairs in a row on a shared core end the measurement.
+const DISCARDED_MAX: usize = 20;
 
 /// One finished process.
 struct Run {
@@ -55,7 +70,11 @@ impl Bench {
         let (command, input) = self.prepare(workload.program)?;
         let recorded_command = self.recorded(workload, &command);
         let (mut native, mut recorded) = (Vec::new(), Vec::new());
-        for _ in 0..pairs {
+        let two_cores = matches!(workload.measure, Measure::TwoCores(_)).then(|| self.compile("cores.c", &[])).transpose()?;
+        let mut trips = Vec::new();
+        let mut discarded = 0;
+        while native.len() < pairs {
+            let before = two_cores.as_deref().map(cores).transpose()?;
             native.push(timed(&command, input.as_deref())?);
             // Recorders join a log that exists.
             if let Err(error) = fs::remove_file(self.log())
@@ -63,7 +82,21 @@ impl Bench {
             {
                 return Err(error).with_context(|| format!("cannot remove {}", self.log().display()));
             }
+            if !workload.options.is_empty() {
+                // What is still to be written to the disk does not count as the log's.
+                nix::unistd::sync();
+            }
             recorded.push(timed(&recorded_command, input.as_deref())?);
+            let (Some(program), Some(before)) = (two_cores.as_deref(), before) else { continue };
+            let after = cores(program)?;
+            if before.1.max(after.1) > SHARED_CORE {
+                discarded += 1;
+                ensure!(discarded < DISCARDED_MAX, "{}: cores 0 and 1 are two threads of one core", workload.name);
+                native.pop();
+                recorded.pop();
+            } else {
+                trips.extend([before.0, after.0]);
+            }
         }
         let printed_ns = !matches!(workload.measure, Measure::Slowdown | Measure::WholeMs(_));
         if !printed_ns {
@@ -75,7 +108,9 @@ impl Bench {
         let figure = match workload.measure {
             Measure::Slowdown => median(native.iter().zip(&recorded).map(|(native, recorded)| recorded.ms / native.ms).collect()),
             Measure::Extra(_) => median(numbers(&recorded)?) - median(numbers(&native)?),
-            Measure::Ratio(_) => median(numbers(&recorded)?) / median(numbers(&native)?),
+            Measure::TwoCores(_) => {
+                median(numbers(&native)?.iter().zip(numbers(&recorded)?).map(|(native, recorded)| recorded / native).collect())
+            }
             Measure::WholeMs(_) => recorded_ms,
         };
         let rivals = RIVALS.iter().map(|(_, tool)| {
@@ -83,7 +118,8 @@ impl Bench {
             let comparable = with_rivals && workload.measure == Measure::Slowdown && is_installed(tool[0]);
             comparable.then(|| timed(&with_tool, input.as_deref()).ok().map(|run| run.ms / native_ms)).flatten()
         });
-        Ok(Outcome { native_ms, recorded_ms, figure, rivals: rivals.collect() })
+        let cores = two_cores.map(|_| Cores { round_trip_ns: median(trips), discarded });
+        Ok(Outcome { native_ms, recorded_ms, figure, cores, rivals: rivals.collect() })
     }
 
     fn log(&self) -> PathBuf {
@@ -133,6 +169,14 @@ impl Bench {
             Program::Command(name) => (vec![find(name)?], None),
         })
     }
+}
+
+/// Where cores 0 and 1 are now: what `cores.c` prints.
+fn cores(program: &str) -> Result<(f64, f64)> {
+    let text = output(&mut Command::new(program))?;
+    let words: Vec<f64> = text.split_whitespace().filter_map(|word| word.parse().ok()).collect();
+    let [trip, at_once] = words[..] else { bail!("expected two numbers, cores.c printed '{}'", text.trim()) };
+    Ok((trip, at_once))
 }
 
 fn timed(words: &[String], input: Option<&Path>) -> Result<Run> {
