@@ -1,12 +1,13 @@
 //! What `live-record` does beside recording: files, options, messages, exit statuses.
 
+use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::fs;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use recording::{EndReason, Recording};
+use recording::{EndReason, EventKind, Events, Recording};
 use tests::run::run;
 use tests::{Ended, Outcome, compile, stage};
 
@@ -285,6 +286,42 @@ fn a_long_recording_takes_little_of_the_log() {
     let recording = place.open("a.undo");
     assert_eq!(recording.meta().end_reason, EndReason::Exited);
     assert!(recording.events_len() > 40 << 20 && recording.len_bytes() < 20 << 20);
+    place.verify("a.undo");
+}
+
+/// What another mapping of the same memory wrote is found by four reads of 16 bytes: adjacent, or with two unchanged ones between.
+#[test]
+fn the_pieces_of_a_copy_out_of_shared_memory_are_one_event() {
+    const ROUNDS: usize = 1000;
+    let place = Place::new();
+    let source = r#"
+        #define _GNU_SOURCE
+        #include <string.h>
+        #include <sys/mman.h>
+        #include <unistd.h>
+        int main(void) {
+            int file = memfd_create("pieces", 0);
+            if (ftruncate(file, 4096) != 0) return 1;
+            char *here = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
+            char *there = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
+            for (int i = 1; i <= 2 * ROUNDS; i++) {
+                memcpy(there, &i, sizeof i);
+                memcpy(there + 48, &i, sizeof i);
+                if (i % 2) memset(there + 16, i, 1), memset(there + 32, i, 1);
+                asm volatile("movups (%0), %%xmm0; movups 16(%0), %%xmm1; movups 32(%0), %%xmm2; movups 48(%0), %%xmm3"
+                             : : "r"(here) : "memory", "xmm0", "xmm1", "xmm2", "xmm3");
+            }
+            return 0;
+        }
+    "#;
+    let program = place.compile("pieces", &source.replace("ROUNDS", &ROUNDS.to_string()), &[]);
+    place.record(&format!("-q -o a.undo --shmem-log a.shmem {}", program.display()));
+    let events = place.open("a.undo").events().unwrap();
+    let fixups = Events::new(&events).map(Result::unwrap).filter(|event| event.kind() == Some(EventKind::ShmemFixup));
+    let mut of_size = BTreeMap::new();
+    fixups.for_each(|event| *of_size.entry(event.size()).or_insert(0) += 1);
+    // Not the first few, which the host performs, and not the one in about 500 where a block of the log ends.
+    assert!(of_size[&128] > ROUNDS * 9 / 10 && of_size[&112] > ROUNDS * 9 / 10, "{of_size:?}");
     place.verify("a.undo");
 }
 
