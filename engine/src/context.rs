@@ -45,6 +45,10 @@ pub struct Context {
     pub attention: u64,
     /// The engine itself, for `dispatch`.
     pub engine: u64,
+    /// Not zero while engine or host code runs, which may be in the middle of counting.
+    pub engine_runs: u64,
+    /// A signal came meanwhile: the counters are exhausted when translated code goes on.
+    pub exhaust_due: u64,
 }
 
 pub mod offset {

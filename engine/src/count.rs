@@ -8,6 +8,8 @@
 //! [`NEAR`] transfers are left the dispatcher runs exact units, one block at a time. A unit subtracts at most
 //! [`crate::trace::MAX_TRANSFERS`] at once, so a counter overshoots by less than that and all eight by less than [`NEAR`].
 
+use core::sync::atomic::{Ordering, compiler_fence};
+
 use crate::context::{COUNTERS, Context};
 use crate::trace::MAX_TRANSFERS;
 
@@ -31,7 +33,7 @@ pub fn deal(context: &mut Context, base: &mut u64, budget: u64) {
     set_total(context, *base);
 }
 
-/// Tells emitted code what the count is from now on. (After [`exhaust`] it is told to ask.)
+/// Tells emitted code what the count is from now on. (After [`interrupt`] it is told to ask.)
 pub fn set_total(context: &mut Context, base: u64) {
     context.count_total = (base as i64).wrapping_add(context.dealt.iter().sum());
 }
@@ -46,13 +48,49 @@ pub fn settle(context: &mut Context, counter: u8, transfers: i64) {
     context.counters[counter as usize] -= transfers;
 }
 
-/// Makes the next decrement of any counter negative without changing the count. Async-signal-safe: emitted code changes a counter
-/// only by single instructions.
-pub fn exhaust(context: &mut Context) {
+/// In signal context: has the guest come to an exit soon. Emitted code changes a counter only by single instructions, so there the
+/// counters are exhausted at once; engine code may be between reading and writing them, and does it itself before the guest goes on.
+pub fn interrupt(context: &mut Context) {
+    context.attention = 1;
+    if context.engine_runs == 0 {
+        exhaust(context);
+    } else {
+        context.exhaust_due = 1;
+    }
+}
+
+/// Translated code has been left: see [`interrupt`].
+pub fn enter_engine(context: &mut Context) {
+    // SAFETY: a field of the context; a signal handler reads it.
+    unsafe { (&raw mut context.engine_runs).write_volatile(1) };
+    compiler_fence(Ordering::SeqCst);
+}
+
+/// Translated code goes on, after nothing that could count.
+pub fn leave_engine(context: &mut Context) {
+    loop {
+        compiler_fence(Ordering::SeqCst);
+        // SAFETY: fields of the context, which a signal handler reads and writes. A signal before this write leaves a word that is seen
+        // behind it, one after it does all by itself.
+        let due = unsafe {
+            (&raw mut context.engine_runs).write_volatile(0);
+            compiler_fence(Ordering::SeqCst);
+            (&raw const context.exhaust_due).read_volatile()
+        };
+        if due == 0 {
+            return;
+        }
+        enter_engine(context);
+        context.exhaust_due = 0;
+        exhaust(context);
+    }
+}
+
+/// Makes the next decrement of any counter negative without changing the count.
+fn exhaust(context: &mut Context) {
     for index in 0..COUNTERS {
         let left = context.counters[index];
         context.dealt[index] -= left + 1;
         context.counters[index] = -1;
     }
-    context.attention = 1;
 }

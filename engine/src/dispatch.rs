@@ -157,6 +157,7 @@ impl<H: Host> Engine<H> {
         context.dispatch = dispatch::<H> as *const () as u64;
         context.engine = address;
         context.exit = u64::from(gate::EXIT_RESUME);
+        count::enter_engine(context);
         count::deal(context, &mut 0, count::UNLIMITED);
         engine.base = 1;
         count::set_total(engine.context(), 1);
@@ -425,5 +426,8 @@ fn warm_up() {
 extern "C" fn dispatch<H: Host>(context: *mut Context) -> u64 {
     // SAFETY: `Engine::new` stored the address of an engine for this host, which lives as long as the process.
     let engine = unsafe { &mut *((*context).engine as *mut Engine<H>) };
-    engine.handle_exit()
+    count::enter_engine(engine.context());
+    let entry = engine.handle_exit();
+    count::leave_engine(engine.context());
+    entry
 }

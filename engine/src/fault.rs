@@ -148,7 +148,7 @@ extern "C" fn handler<H: Host>(signal: i32, info: *const [u64; 16], ucontext: *m
     let sent_by_kernel = (info[1] as u32 as i32) > 0;
     if signal == raw::SIGBUS as i32 && sent_by_kernel && H::mend(frame.cr2) {
         // SAFETY: as below.
-        count::exhaust(unsafe { &mut *(arena::CONTEXT as *mut Context) });
+        count::interrupt(unsafe { &mut *(arena::CONTEXT as *mut Context) });
         return;
     }
     if is_fault(signal) && sent_by_kernel {
@@ -161,6 +161,7 @@ extern "C" fn handler<H: Host>(signal: i32, info: *const [u64; 16], ucontext: *m
         let engine = unsafe { &mut *((*context).engine as *mut Engine<H>) };
         let gpr = core::array::from_fn(|index| frame.gpr[UCONTEXT_ORDER[index]]);
         if let Some(dispatch) = engine.recover_state(rip, &gpr, frame.eflags) {
+            count::enter_engine(engine.context());
             engine.fault = Some(FaultInfo { signal, info, trapno: frame.trapno, error: frame.err, address: frame.cr2 });
             frame.gpr[UCONTEXT_RIP] = dispatch;
             frame.gpr[UCONTEXT_ORDER[reg::RSP]] = arena::ENGINE_STACK_TOP;
@@ -186,7 +187,7 @@ extern "C" fn handler<H: Host>(signal: i32, info: *const [u64; 16], ucontext: *m
     }
     let queued = H::on_signal(&SignalContext { signal, info, rip }, frame);
     if queued {
-        // SAFETY: `exhaust` is async-signal-safe and the context is always there.
-        count::exhaust(unsafe { &mut *(arena::CONTEXT as *mut Context) });
+        // SAFETY: `interrupt` is async-signal-safe and the context is always there.
+        count::interrupt(unsafe { &mut *(arena::CONTEXT as *mut Context) });
     }
 }

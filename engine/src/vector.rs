@@ -3,8 +3,6 @@
 use alloc::vec::Vec;
 use core::arch::asm;
 
-use crate::memory::read_guest;
-
 /// Where an xsave image has its header, and the mxcsr in its legacy part.
 pub const HEADER: usize = 512;
 const MXCSR: usize = 24;
@@ -173,15 +171,16 @@ pub fn reset() {
     restore(&image);
 }
 
-/// Restores the state from a signal frame's image at a guest address; `false` if it is damaged. A null address resets it.
-pub fn load_frame(address: u64) -> bool {
+/// Restores the state from a signal frame's image at a guest address; `false` if it is damaged. A null address resets it. `read` fills a
+/// buffer from guest memory, or returns `false`.
+pub fn load_frame(address: u64, mut read: impl FnMut(u64, &mut [u8]) -> bool) -> bool {
     if address == 0 {
         reset();
         return true;
     }
     let mut image = Image([0; IMAGE_MAX]);
     let size = image_size();
-    if read_guest(address, &mut image.0[..LEGACY_AND_HEADER]) != LEGACY_AND_HEADER {
+    if !read(address, &mut image.0[..LEGACY_AND_HEADER]) {
         return false;
     }
     let magic = u32::from_le_bytes(core::array::from_fn(|index| image.0[SOFTWARE_BYTES + index]));
@@ -189,7 +188,7 @@ pub fn load_frame(address: u64) -> bool {
         // Only the legacy part: x87 and SSE.
         image.0[HEADER..LEGACY_AND_HEADER].fill(0);
         image.0[HEADER] = 3;
-    } else if read_guest(address, &mut image.0[..size]) != size {
+    } else if !read(address, &mut image.0[..size]) {
         return false;
     }
     image.0[SOFTWARE_BYTES..HEADER].fill(0);

@@ -17,8 +17,8 @@ use replay_guest::plan::{self, NO_IMAGE, Plan};
 
 use crate::timeline::Error;
 
-/// How far the stack may grow beyond what was mapped when recording started: the usual limit of its size.
-const STACK_BYTES: u64 = 8 << 20;
+/// How far the stack may grow beyond what was mapped when recording started, as far as there is room: programs raise the limit of its size.
+const STACK_BYTES: u64 = 1 << 30;
 /// Kept free between the grown stack and what lies below it.
 const STACK_GAP: u64 = 1 << 20;
 const USER_END: u64 = 0x7fff_ffff_f000;

@@ -24,8 +24,20 @@ pub struct Memory<'a>(pub &'a SharedMaps);
 
 impl GuestMemory for Memory<'_> {
     fn read(&self, address: u64, buffer: &mut [u8]) -> bool {
-        let address = self.0.find(address).map_or(address, |map| map.to_alias(address));
-        read_guest(address, buffer) == buffer.len()
+        let mut done = 0;
+        while done < buffer.len() {
+            let at = address.wrapping_add(done as u64);
+            let (readable, edge) = match self.0.find(at) {
+                Some(map) => (map.to_alias(at), map.end),
+                None => (at, self.0.next_start(at)),
+            };
+            let length = (buffer.len() - done).min((edge - at) as usize);
+            if read_guest(readable, &mut buffer[done..done + length]) != length {
+                return false;
+            }
+            done += length;
+        }
+        true
     }
 
     fn semaphores(&self, set: u64) -> u64 {
@@ -232,7 +244,7 @@ impl Turn<'_> {
             actual = self.args;
         }
         let mut result = frames::interruptible(self.number, &actual);
-        if let (true, Some(mask)) = (result == -i64::from(sys::errno::EINTR), self.sleep_mask()) {
+        if let (true, Some(mask)) = (result == -i64::from(sys::errno::EINTR), self.sleep_mask(&host.shared)) {
             host.signals.interrupted_with_mask(mask);
         }
         if result == -i64::from(sys::errno::EFAULT) && engine.open_code(0, u64::MAX) {
@@ -251,13 +263,13 @@ impl Turn<'_> {
     }
 
     /// The signal mask that is in force while this call sleeps, if it brings one.
-    fn sleep_mask(&self) -> Option<u64> {
+    fn sleep_mask(&self, shared: &SharedMaps) -> Option<u64> {
         if !self.call.flags().has(SIGMASK) {
             return None;
         }
         let word = |address: u64| {
             let mut bytes = [0; 8];
-            (address != 0 && read_guest(address, &mut bytes) == bytes.len()).then(|| u64::from_le_bytes(bytes))
+            (address != 0 && Memory(shared).read(address, &mut bytes)).then(|| u64::from_le_bytes(bytes))
         };
         match self.number as u32 {
             raw::__NR_rt_sigsuspend => word(self.args[0]),
@@ -333,7 +345,7 @@ impl Turn<'_> {
                 end::finish(host, engine, EndReason::Exited, status, format_args!(""));
                 // The kernel walks the list of robust mutexes, which may lie in shared memory.
                 host.shared.release();
-                end::leave_snapshot();
+                end::dismiss_snapshot();
                 sys::exit_group(status)
             }
             // The C library falls back to clone.
@@ -383,8 +395,7 @@ impl Turn<'_> {
         }
         host.events.mute();
         host.log = None;
-        host.signals.forget_queue();
-        self.enter_child(engine, stack);
+        self.enter_child(host, engine, stack);
         Flow::Continue
     }
 
@@ -403,8 +414,9 @@ impl Turn<'_> {
         unsafe { sys::syscall(u64::from(raw::__NR_clone), actual) }
     }
 
-    /// The guest's registers in a child.
-    fn enter_child(&self, engine: &mut Guest, stack: u64) {
+    /// The guest's registers and signals in a child: what waits here is its parent's.
+    fn enter_child(&self, host: &mut Recorder, engine: &mut Guest, stack: u64) {
+        host.signals.forget_queue();
         self.leave_behind(engine, 0);
         if stack != 0 {
             engine.context().gpr[reg::RSP] = stack;
@@ -431,7 +443,7 @@ impl Turn<'_> {
             });
             return end::after_fork(host, engine, result, flow);
         }
-        self.enter_child(engine, stack);
+        self.enter_child(host, engine, stack);
         if host.events.is_muted() {
             end::detach(host);
             return Flow::Leave;
@@ -451,7 +463,7 @@ impl Turn<'_> {
                 if second != 0 {
                     let forbidden = [raw::SIGKILL, raw::SIGSTOP].contains(&(signal as u32));
                     let mut words = [0u8; 32];
-                    if forbidden || read_guest(second, &mut words) != words.len() {
+                    if forbidden || !host.kernel_get(engine, second, &mut words) {
                         let error = if forbidden { sys::errno::EINVAL } else { sys::errno::EFAULT };
                         return self.done_simply(host, engine, -i64::from(error));
                     }
@@ -469,7 +481,7 @@ impl Turn<'_> {
                 }
                 if second != 0 {
                     let mut bytes = [0u8; 8];
-                    if read_guest(second, &mut bytes) != 8 {
+                    if !host.kernel_get(engine, second, &mut bytes) {
                         return self.done_simply(host, engine, -i64::from(sys::errno::EFAULT));
                     }
                     let set = u64::from_le_bytes(bytes);
@@ -498,7 +510,7 @@ impl Turn<'_> {
                 let shown = host.signals.shown_stack(sp);
                 if first != 0 {
                     let mut bytes = [0u8; 24];
-                    if read_guest(first, &mut bytes) != bytes.len() {
+                    if !host.kernel_get(engine, first, &mut bytes) {
                         return self.done_simply(host, engine, -i64::from(sys::errno::EFAULT));
                     }
                     let word = |index: usize| super::access::word(&bytes[8 * index..8 * index + 8]);
@@ -520,7 +532,7 @@ impl Turn<'_> {
         if address == 0 {
             return self.done_simply(host, engine, 0);
         }
-        if engine.write_guest(address, bytes) != bytes.len() {
+        if !host.kernel_put(engine, address, bytes) {
             return self.done_simply(host, engine, -i64::from(sys::errno::EFAULT));
         }
         self.done(host, engine, 0, &mut |builder| builder.push_write(address, bytes))

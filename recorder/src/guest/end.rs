@@ -7,7 +7,7 @@ use engine::sys;
 use engine::{Flow, arena};
 use recording::{Body, End, EndReason};
 
-use super::control::{Control, QUIT, SAVE, control};
+use super::control::{Control, SAVE, control};
 use super::failure::Errno;
 use super::hashes;
 use super::host::{Guest, Recorder};
@@ -167,17 +167,11 @@ pub fn say_refused(result: i64) {
     }
 }
 
-/// Ends the snapshot process and waits for that.
+/// Ends the snapshot process and waits for that. An ended process must not leave it to others either: an ancestor that collects orphans
+/// (`PR_SET_CHILD_SUBREAPER`, or the first process of a namespace) would be told of a child that it does not know.
 pub fn dismiss_snapshot() {
     if is_owner() && control().ready.load(Ordering::Acquire) != 0 {
         control().dismiss();
-    }
-}
-
-/// Tells the snapshot to end; this process is about to, and nobody waits.
-pub fn leave_snapshot() {
-    if is_owner() && control().ready.load(Ordering::Acquire) != 0 {
-        control().post(QUIT);
     }
 }
 

@@ -11,8 +11,8 @@ use alloc::vec::Vec;
 use core::fmt::Write;
 use core::sync::atomic::Ordering;
 
+use engine::Flow;
 use engine::sys::{self, raw};
-use engine::{Flow, read_guest};
 use recording::EndReason;
 
 use super::calls::{Memory, Turn};
@@ -185,7 +185,7 @@ impl Environment {
                 break;
             }
             let mut start = [0u8; PRELOAD.len()];
-            if place.is_none() && read_guest(pointer, &mut start) == start.len() && start == PRELOAD {
+            if place.is_none() && Memory(&host.shared).read(pointer, &mut start) && start == PRELOAD {
                 let old = read_string(host, pointer)?;
                 place = Some(pointers.len());
                 if old.len() > PRELOAD.len() + 1 {

@@ -4,7 +4,7 @@ use alloc::vec::Vec;
 use core::arch::global_asm;
 
 use engine::sys::{SigAction, SigAltStack, UCONTEXT_ORDER, UCONTEXT_RIP, UContext, raw};
-use engine::{Flow, TRAP, TRAP_FLAG, read_guest, reg, vector};
+use engine::{Flow, TRAP, TRAP_FLAG, reg, vector};
 use recording::{Body, SIGINFO_BYTES, Signal, SignalAction, Syscall};
 
 use super::end;
@@ -83,8 +83,8 @@ const TRAP_AND_DIRECTION: u64 = 0x100 | 0x400;
 /// The flags that sigreturn may change: OF DF SF ZF AF PF CF and AC, TF, RF.
 const RESTORED_FLAGS: u64 = 0x5_0dd5;
 
-/// Puts the guest at the first instruction of its handler, with the frame that the kernel would have made.
-pub fn enter_handler(host: &mut Recorder, engine: &mut Guest, queued: &Queued, action: &SigAction, fault: [u64; 3]) -> Flow {
+/// Puts the guest at the first instruction of its handler, with the frame that the kernel would have made. `None`: there is no room for it.
+pub fn enter_handler(host: &mut Recorder, engine: &mut Guest, queued: &Queued, action: &SigAction, fault: [u64; 3]) -> Option<Flow> {
     let header = host.header(engine);
     let before = host.registers(engine);
     let stack = host.signals.stack;
@@ -120,9 +120,8 @@ pub fn enter_handler(host: &mut Recorder, engine: &mut Guest, queued: &Queued, a
     }
     frame.extend_from_slice(&image);
 
-    if engine.write_guest(frame_at, &frame) != frame.len() {
-        // No room for the frame: the kernel would end the program with SIGSEGV.
-        return end::stop_unsupported(host, engine, format_args!("a signal handler without stack"));
+    if !host.kernel_put(engine, frame_at, &frame) {
+        return None;
     }
     let registers = {
         let context = engine.context();
@@ -150,7 +149,7 @@ pub fn enter_handler(host: &mut Recorder, engine: &mut Guest, queued: &Queued, a
     siginfo.copy_from_slice(queued.info.map(u64::to_le_bytes).as_flattened());
     let body = Body::Signal(Signal { number: queued.signal as u32, action: SignalAction::Handler, siginfo: &siginfo, registers });
     let fits = host.events.append(&header, &body, |builder| builder.push_write(frame_at, &frame)).is_ok();
-    if fits { Flow::Continue } else { end::stop_unsupported(host, engine, format_args!("the event log is full")) }
+    Some(if fits { Flow::Continue } else { end::stop_unsupported(host, engine, format_args!("the event log is full")) })
 }
 
 /// The vector state as it stands in a signal frame.
@@ -171,14 +170,14 @@ pub fn sigreturn(host: &mut Recorder, engine: &mut Guest, args: &[u64; 6]) -> Fl
     let header = host.header(engine);
     let ucontext = engine.context().gpr[reg::RSP];
     let mut bytes = [0u8; 304];
-    if read_guest(ucontext, &mut bytes) != bytes.len() {
+    if !host.kernel_get(engine, ucontext, &mut bytes) {
         return end::stop_unsupported(host, engine, format_args!("rt_sigreturn without a frame"));
     }
     let word = |at: usize| super::access::word(&bytes[at..at + 8]);
     if word(40 + 136) & TRAP != 0 {
         return end::stop_unsupported(host, engine, format_args!("{TRAP_FLAG}"));
     }
-    if !vector::load_frame(word(40 + 184)) {
+    if !vector::load_frame(word(40 + 184), |address, buffer| host.kernel_get(engine, address, buffer)) {
         return end::stop_unsupported(host, engine, format_args!("rt_sigreturn with a damaged frame"));
     }
     let context = engine.context();

@@ -1,6 +1,7 @@
-//! Reading and writing guest memory, shared or not, on behalf of an instruction that is performed here.
+//! Reading and writing guest memory, shared or not, on behalf of an instruction that is performed here, or of the kernel in a system call
+//! that is answered here.
 //!
-//! Shared bytes are an access of their own in the log, what another process changed is an event of the instruction.
+//! Shared bytes are an access of their own in the log, what another process changed is an event of the instruction or call.
 
 use engine::{FaultInfo, is_readable, read_guest, sys::raw};
 use shmem_log::{Kind, LineTicks, Origin, Writer};
@@ -52,23 +53,33 @@ impl Recorder {
     fn edge(&self, address: u64) -> u64 {
         match self.shared.find(address) {
             Some(map) => map.end,
-            None => self.shared.iter().map(|map| map.start).filter(|&start| start > address).min().unwrap_or(u64::MAX),
+            None => self.shared.next_start(address),
         }
     }
 
     /// Reads guest memory; `buffer` is undefined after an error. The context is that of the instruction at `pc`.
     pub fn get(&mut self, engine: &mut Guest, pc: u64, address: u64, buffer: &mut [u8]) -> Result<(), Refused> {
+        self.get_as(engine, Origin::Pc { pc, by_kernel: false }, address, buffer)
+    }
+
+    /// Reads what the system call at rip finds in guest memory; `false` where the kernel would say EFAULT.
+    pub fn kernel_get(&mut self, engine: &mut Guest, address: u64, buffer: &mut [u8]) -> bool {
+        let pc = engine.context().rip;
+        self.get_as(engine, Origin::Pc { pc, by_kernel: true }, address, buffer).is_ok()
+    }
+
+    fn get_as(&mut self, engine: &mut Guest, who: Origin, address: u64, buffer: &mut [u8]) -> Result<(), Refused> {
         let mut done = 0;
         while done < buffer.len() {
             let at = address.wrapping_add(done as u64);
             let length = (buffer.len() - done).min((self.edge(at) - at) as usize).min(PIECE);
-            self.get_part(engine, pc, at, &mut buffer[done..done + length])?;
+            self.get_part(engine, who, at, &mut buffer[done..done + length])?;
             done += length;
         }
         Ok(())
     }
 
-    fn get_part(&mut self, engine: &mut Guest, pc: u64, address: u64, buffer: &mut [u8]) -> Result<(), Refused> {
+    fn get_part(&mut self, engine: &mut Guest, who: Origin, address: u64, buffer: &mut [u8]) -> Result<(), Refused> {
         let Some(map) = self.shared.find(address).copied() else {
             return match read_guest(address, buffer) {
                 done if done == buffer.len() => Ok(()),
@@ -85,7 +96,7 @@ impl Recorder {
         };
         load(map.to_alias(address), buffer);
         if let (Some(token), Some(log)) = (token, &mut self.log) {
-            log.commit_wide(token, &mut scratch, Origin::Pc { pc, by_kernel: false }, engine.bbcount(), buffer, &[]);
+            log.commit_wide(token, &mut scratch, who, engine.bbcount(), buffer, &[]);
         }
         if !self.refresh(engine, address, buffer, map.to_known(address)) {
             // The next event finds the log full as well and ends the recording there.
@@ -96,17 +107,27 @@ impl Recorder {
 
     /// Writes guest memory, in address order; those before an error's address may have been written.
     pub fn put(&mut self, engine: &mut Guest, pc: u64, address: u64, bytes: &[u8]) -> Result<(), Refused> {
+        self.put_as(engine, Origin::Pc { pc, by_kernel: false }, address, bytes)
+    }
+
+    /// Writes what the system call, or the frame of the signal, that is due at rip puts into guest memory; `false` where the kernel cannot.
+    pub fn kernel_put(&mut self, engine: &mut Guest, address: u64, bytes: &[u8]) -> bool {
+        let pc = engine.context().rip;
+        self.put_as(engine, Origin::Pc { pc, by_kernel: true }, address, bytes).is_ok()
+    }
+
+    fn put_as(&mut self, engine: &mut Guest, who: Origin, address: u64, bytes: &[u8]) -> Result<(), Refused> {
         let mut done = 0;
         while done < bytes.len() {
             let at = address.wrapping_add(done as u64);
             let length = (bytes.len() - done).min((self.edge(at) - at) as usize).min(PIECE);
-            self.put_part(engine, pc, at, &bytes[done..done + length])?;
+            self.put_part(engine, who, at, &bytes[done..done + length])?;
             done += length;
         }
         Ok(())
     }
 
-    fn put_part(&mut self, engine: &mut Guest, pc: u64, address: u64, bytes: &[u8]) -> Result<(), Refused> {
+    fn put_part(&mut self, engine: &mut Guest, who: Origin, address: u64, bytes: &[u8]) -> Result<(), Refused> {
         let Some(map) = self.shared.find(address).copied() else {
             return match engine.write_guest(address, bytes) {
                 done if done == bytes.len() => Ok(()),
@@ -124,7 +145,7 @@ impl Recorder {
         store(map.to_alias(address), bytes);
         store(map.to_known(address), bytes);
         if let (Some(token), Some(log)) = (token, &mut self.log) {
-            log.commit_wide(token, &mut scratch, Origin::Pc { pc, by_kernel: false }, engine.bbcount(), &[], bytes);
+            log.commit_wide(token, &mut scratch, who, engine.bbcount(), &[], bytes);
         }
         Ok(())
     }

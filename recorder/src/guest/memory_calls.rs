@@ -58,13 +58,15 @@ impl Turn<'_> {
                 }
                 // Only the kernel knows the segment's size: an empty write at its end tells replay.
                 let end = host.shared.find(result as u64).map(|map| map.end);
-                self.done_up_to(host, engine, result, end)
+                let end = end.or_else(|| maps::find(result as u64).map(|map| map.end));
+                self.done_up_to(host, engine, result, end.filter(|_| result > 0))
             }
             raw::__NR_shmdt => {
                 let end = host.shared.find(address).map(|first| {
                     let parts = host.shared.iter().filter(|map| map.is_of(first) && map.start.wrapping_sub(map.offset) == address);
                     parts.map(|map| map.end).max().unwrap_or(first.end)
                 });
+                let end = end.or_else(|| maps::find(address).map(|map| map.end));
                 let result = self.native();
                 if let (0, Some(end)) = (result, end) {
                     host.shared.remove(address, end);
@@ -104,6 +106,11 @@ impl Turn<'_> {
         if flags & raw::MAP_FIXED_NOREPLACE != 0 && !fixed && own_memory::overlaps(host, engine, address, end) {
             return self.done_simply(host, engine, -i64::from(errno::EEXIST));
         }
+        let kind = flags & raw::MAP_TYPE;
+        let shared = kind == raw::MAP_SHARED || kind == raw::MAP_SHARED_VALIDATE;
+        if shared && flags & raw::MAP_ANONYMOUS == 0 && becomes_written_code(host, fd as i32, prot as u32, offset, page_up(length)) {
+            return end::stop_unsupported(host, engine, format_args!("{WRITTEN_CODE}"));
+        }
         let result = if fixed { self.native() } else { self.mmap_elsewhere(host, engine) };
         if result < 0 && result > -4096 {
             if fixed {
@@ -118,8 +125,6 @@ impl Turn<'_> {
         }
         engine.discard(start, end);
         host.code.set(start, end, prot as u32);
-        let kind = flags & raw::MAP_TYPE;
-        let shared = kind == raw::MAP_SHARED || kind == raw::MAP_SHARED_VALIDATE;
         if shared && prot as u32 & raw::PROT_EXEC == 0 && adopt_at(host, engine.bbcount(), start, end) {
             return self.done_simply(host, engine, result);
         }
@@ -165,6 +170,11 @@ impl Turn<'_> {
             return changes_ours(host, engine);
         }
         let prot = self.args[2] as u32 & 7;
+        let code = if prot & raw::PROT_EXEC == 0 { Vec::new() } else { host.shared.within(address, end) };
+        let elsewhere = |map: &&SharedMap| map.end <= address || end <= map.start;
+        if code.iter().any(|code| host.shared.iter().filter(elsewhere).any(|map| map.may_write(code.device, code.inode, code.extent()))) {
+            return end::stop_unsupported(host, engine, format_args!("{WRITTEN_CODE}"));
+        }
         let result = self.native();
         engine.discard(address, end);
         // After half of it has been done they are asked for again.
@@ -273,6 +283,25 @@ impl Turn<'_> {
         }
         self.done(host, engine, result, &mut |builder| back.iter().try_for_each(|&(start, end)| push_memory(builder, start, end)))
     }
+}
+
+/// Translations of such code would have to follow each write to it, in replay too.
+const WRITTEN_CODE: &str = "code in shared memory that is written through another mapping";
+
+/// Whether a shared mapping of a file with these rights makes code of it writable elsewhere, or what is writable elsewhere code.
+fn becomes_written_code(host: &Recorder, fd: i32, prot: u32, offset: u64, length: u64) -> bool {
+    let (writes, executes) = (prot & raw::PROT_WRITE != 0, prot & raw::PROT_EXEC != 0);
+    // struct stat: device, inode.
+    let mut status = [0u64; 18];
+    // SAFETY: struct stat is 144 bytes.
+    let known = (writes || executes)
+        && unsafe { sys::syscall(u64::from(raw::__NR_fstat), [fd as u64, status.as_mut_ptr() as u64, 0, 0, 0, 0]) } == 0;
+    let (device, inode, extent) = (status[0], status[1], (offset, offset.saturating_add(length)));
+    let is_code = |map: &Map| {
+        let overlaps = map.offset < extent.1 && extent.0 < map.offset + (map.end - map.start);
+        map.shared && map.prot & raw::PROT_EXEC != 0 && (map.device, map.inode) == (device, inode) && overlaps
+    };
+    known && (executes && host.shared.iter().any(|map| map.may_write(device, inode, extent)) || writes && maps::own().iter().any(is_code))
 }
 
 /// Whether a call leaves the list of mappings as it is.
@@ -384,6 +413,17 @@ fn log_mapping(host: &mut Recorder, bbcount: u64, start: u64, name: &[u8]) {
 }
 
 impl SharedMap {
+    /// The part of its object that it shows.
+    fn extent(&self) -> (u64, u64) {
+        (self.offset, self.to_object(self.end))
+    }
+
+    /// Whether this part of this object can be written through it.
+    fn may_write(&self, device: u64, inode: u64, extent: (u64, u64)) -> bool {
+        let (from, to) = self.extent();
+        self.prot & raw::PROT_WRITE != 0 && (self.device, self.inode) == (device, inode) && from < extent.1 && extent.0 < to
+    }
+
     /// As the kernel would list it without us.
     fn as_map(&self) -> Map {
         Map {

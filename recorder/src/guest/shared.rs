@@ -105,6 +105,11 @@ impl SharedMaps {
         self.maps.iter().find(|map| map.contains(address))
     }
 
+    /// Where the first mapping above `address` begins.
+    pub fn next_start(&self, address: u64) -> u64 {
+        self.maps.iter().map(|map| map.start).filter(|&start| start > address).min().unwrap_or(u64::MAX)
+    }
+
     /// For accesses that emitted code performs by itself.
     pub fn windows(&mut self) -> &mut Windows {
         &mut self.windows

@@ -194,8 +194,12 @@ impl Signals {
         self.mask & bit(signal as u32) != 0
     }
 
-    /// Async-signal-safe.
+    /// Async-signal-safe. Of a standard signal one waits at a time, as in the kernel.
     fn push(&mut self, queued: Queued) {
+        const REAL_TIME: i32 = 32;
+        if queued.signal < REAL_TIME && self.queue.iter().flatten().any(|other| other.signal == queued.signal) {
+            return;
+        }
         if let Some(slot) = self.queue.iter_mut().find(|slot| slot.is_none()) {
             *slot = Some(queued);
         }
@@ -288,8 +292,21 @@ fn deliver(host: &mut Recorder, engine: &mut Guest, queued: &Queued, fault: [u64
         1 => None,
         0 if default_action(queued.signal) == DefaultAction::Terminate => terminate(host, engine, queued),
         0 => None,
-        _ => Some(super::frames::enter_handler(host, engine, queued, &action, fault)),
+        _ => super::frames::enter_handler(host, engine, queued, &action, fault).or_else(|| no_room(host, engine, queued.signal)),
     }
+}
+
+/// There is no memory for the frame of a handler: the kernel makes that a SIGSEGV, which may have a handler on another stack.
+fn no_room(host: &mut Recorder, engine: &mut Guest, signal: i32) -> Option<Flow> {
+    const SI_KERNEL: u64 = 0x80;
+    let forced = raw::SIGSEGV as i32;
+    let mut queued = Queued { signal: forced, info: [0; 16] };
+    (queued.info[0], queued.info[1]) = (forced as u64, SI_KERNEL);
+    let is_handled = host.signals.actions[forced as usize].handler > 1 && !host.signals.is_blocked(forced);
+    if signal == forced || !is_handled {
+        terminate(host, engine, &queued);
+    }
+    deliver(host, engine, &queued, [0; 3])
 }
 
 /// Ends the program as the signal does, its recording saved.
@@ -302,7 +319,7 @@ fn terminate(host: &mut Recorder, engine: &mut Guest, queued: &Queued) -> ! {
     host.event(&header, &body);
     end::finish(host, engine, EndReason::Signalled, queued.signal, format_args!(""));
     end::detach(host);
-    end::leave_snapshot();
+    end::dismiss_snapshot();
     host.signals.default(queued.signal);
     let none = !bit(queued.signal as u32);
     sys::rt_sigprocmask(raw::SIG_SETMASK, Some(&none), None);

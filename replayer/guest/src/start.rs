@@ -256,7 +256,7 @@ pub fn restore_frame(engine: &mut Guest) -> bool {
     }
     context.rip = word(GPR + sys::UCONTEXT_RIP);
     context.rflags = context.rflags & !RESTORED_FLAGS | word(FLAGS) & RESTORED_FLAGS;
-    vector::load_frame(word(FPSTATE))
+    vector::load_frame(word(FPSTATE), |address, buffer| engine::read_guest(address, buffer) == buffer.len())
 }
 
 const _: () = assert!(control::SLOTS > 0);

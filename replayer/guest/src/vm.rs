@@ -146,7 +146,7 @@ impl Vm {
     pub fn apply_up_to(&mut self, nr: u32, args: &[u64; 6], result: i64, end: u64, changed: &mut Changed) -> Result<(), Refused> {
         match nr {
             raw::__NR_shmat if result > 0 => self.attach(result as u64, end, changed),
-            // What was one segment may be several mappings by now.
+            // What was one segment may be several mappings by now, and neighbours may be one.
             raw::__NR_shmdt if result == 0 => self.unmap(args[0], end, changed),
             raw::__NR_mprotect | raw::__NR_pkey_mprotect if args[0] < end => {
                 self.check("mprotect", args[0], end)?;
