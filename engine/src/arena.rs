@@ -15,7 +15,7 @@
 //!      + 1 GiB       far code cache                               64 MiB
 //!      + 2 GiB       control pages shared with helper processes   16 MiB
 //!      + 4 GiB       event log, shared                            up to 64 GiB, sparse
-//!      + 128 GiB     access log                                   up to 128 GiB
+//!      + 128 GiB     access log                                   up to 512 GiB
 //!      + 1 TiB       real aliases of shared mappings              2.5 TiB
 //!      + 3.5 TiB     known copies of shared mappings              2.5 TiB
 //!      + 6 TiB       nodes of the list of robust mutexes          2.5 TiB, sparse

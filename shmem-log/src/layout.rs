@@ -24,8 +24,8 @@ pub const PAGE_BYTES: u64 = 4096;
 pub const MIN_SIZE: u64 = 256 << 10;
 /// Size of a log for which none was asked, in bytes. The file is sparse: it occupies what was written.
 pub const DEFAULT_SIZE: u64 = 256 << 20;
-/// Largest log, in bytes.
-pub const MAX_SIZE: u64 = 1 << 40;
+/// Largest log, in bytes: what a recorded process has room for beside its program.
+pub const MAX_SIZE: u64 = 1 << 39;
 
 // ---- header: one page ------------------------------------------------------------------------------------------------------
 pub const HEADER_BYTES: u64 = PAGE_BYTES;
@@ -208,8 +208,8 @@ pub const WRITER_EXTRA_SLOTS: usize = 24;
 pub const WRITER_CLOCKS: usize = 32;
 /// The shift in [`CLOCK_HASH`]'s formula; constant for the life of the log.
 pub const WRITER_CLOCK_SHIFT: usize = 40;
-/// `pause` instructions after a locked access during which another process ticked its clock: 1.2 µs where one takes 65 cycles.
-pub const GIVE_WAY_PAUSES: u32 = 48;
+/// `pause` instructions after a locked access during which another process ticked its clock: 2.4 µs where one takes 65 cycles.
+pub const GIVE_WAY_PAUSES: u32 = 96;
 
 /// Names of the sections in the header's order.
 pub const SECTION_NAMES: [&str; 7] = ["clocks", "recordings", "objects", "mappings", "sites", "block headers", "blocks"];

@@ -195,12 +195,42 @@ pub struct Run {
     pub stopped: bool,
 }
 
-/// Rounds of the floor's loop that show whether two cores are two.
+/// Rounds of the work that shows whether two cores are two.
 const PRIVATE: u64 = 10_000;
 /// Private work that takes so many times as long when others work too was done on a core that they share.
 const SHARED_CORE: f64 = 1.25;
 const READY: usize = 512;
 const TIMES: usize = 528;
+const BALL: usize = 640;
+
+/// Work that keeps a core's multiplier busy, so that two threads of one core need twice as long for it.
+fn saturate(rounds: u64) -> f64 {
+    let mut values = [1u64, 3, 5, 7, 9, 11, 13, 15];
+    let start = Instant::now();
+    for _ in 0..rounds {
+        values = black_box(values.map(|value| value.wrapping_mul(0x9e37_79b9_7f4a_7c15)));
+    }
+    per(start, rounds)
+}
+
+/// A word goes from core to core and back: ns, the best of a few tries, as a disturbance only adds to it.
+fn ping_pong(memory: Shared, second: bool) -> f64 {
+    const TRIPS: u64 = 20;
+    let ball = memory.word(BALL);
+    let mut best = f64::INFINITY;
+    for batch in 0..10 {
+        let start = Instant::now();
+        for trip in batch * TRIPS..(batch + 1) * TRIPS {
+            let (mine, theirs) = if second { (2 * trip + 2, 2 * trip + 1) } else { (2 * trip + 1, 2 * trip) };
+            while ball.load(Relaxed) != theirs {
+                std::hint::spin_loop();
+            }
+            memory.set(BALL, mine);
+        }
+        best = best.min(per(start, TRIPS));
+    }
+    best
+}
 
 /// Times that this process lost its core to another.
 fn preemptions() -> u64 {
@@ -229,10 +259,19 @@ fn touch(log: &Log) {
     unsafe { nix::libc::madvise(log.base() as *mut _, log.size() as usize, nix::libc::MADV_POPULATE_WRITE) };
 }
 
-/// The work in `processes` processes at once: time per access of one process, on average. None if something else disturbed it: a
+/// What [`pair`] found, in ns.
+#[derive(Clone, Copy)]
+pub struct Measured {
+    /// Per access of one process, on average.
+    pub time: f64,
+    /// A word from core to core and back; 0 with one process.
+    pub distance: f64,
+}
+
+/// The work in `processes` processes at once. None if something else disturbed it: a
 /// process lost its core, they did not run at the same time, or a virtual machine's cores were two threads of one core meanwhile, which
 /// shows in private work that takes longer when both do it. With `stopped`, one more writer is stopped in an append meanwhile.
-pub fn pair(dir: &Path, Run { processes, work, lines, stopped }: Run, count: u64) -> Option<f64> {
+pub fn pair(dir: &Path, Run { processes, work, lines, stopped }: Run, count: u64) -> Option<Measured> {
     let bench = Bench::new(dir, layout::MIN_SIZE);
     let stopped = stopped.then(|| stopped_writer(&bench));
     let memory = bench.memory;
@@ -243,8 +282,7 @@ pub fn pair(dir: &Path, Run { processes, work, lines, stopped }: Run, count: u64
             spawn(|| {
                 pin(n as usize);
                 touch(&log);
-                let private = Floor::new();
-                private.run(PRIVATE);
+                saturate(PRIVATE);
                 let mut writer = Writer::new(&log, log.register_recording(&info(n as u32 + 2)).unwrap()).unwrap();
                 let (first, mask) = if lines == Lines::Own { (n * 64, 15) } else { (0, 0) };
                 let mut bbcount = 1;
@@ -265,12 +303,13 @@ pub fn pair(dir: &Path, Run { processes, work, lines, stopped }: Run, count: u64
                 run(count / 2);
                 // One after the other, then all at once.
                 memory.wait_spinning(READY, |ready| ready == n);
-                let alone = private.run(PRIVATE);
+                let alone = saturate(PRIVATE);
                 memory.word(READY).fetch_add(1, AcqRel);
                 memory.wait_spinning(READY, |ready| ready >= processes);
-                let at_once = private.run(PRIVATE);
+                let at_once = saturate(PRIVATE);
                 memory.word(READY).fetch_add(1, AcqRel);
-                memory.wait_spinning(READY, |ready| ready == 2 * processes);
+                memory.wait_spinning(READY, |ready| ready >= 2 * processes);
+                let distance = if processes == 2 { ping_pong(memory, n == 1) } else { 0.0 };
                 let (start, preempted) = (epoch.elapsed(), preemptions());
                 run(count);
                 let end = epoch.elapsed();
@@ -279,6 +318,7 @@ pub fn pair(dir: &Path, Run { processes, work, lines, stopped }: Run, count: u64
                 memory.set(at + 1, end.as_nanos() as u64);
                 memory.set(at + 2, preemptions() - preempted);
                 memory.set(at + 3, u64::from(at_once > SHARED_CORE * alone));
+                memory.set(at + 4, distance as u64);
             })
         })
         .collect();
@@ -294,33 +334,8 @@ pub fn pair(dir: &Path, Run { processes, work, lines, stopped }: Run, count: u64
     let together = of_all(1).min().unwrap_or(0).saturating_sub(of_all(0).max().unwrap_or(0));
     let span = of_all(1).max().unwrap_or(0) - first;
     let undisturbed = of_all(2).chain(of_all(3)).sum::<u64>() == 0 && together as f64 > 0.8 * span as f64;
-    undisturbed.then(|| total as f64 / processes as f64 / count as f64)
-}
-
-/// A word goes to another core and back.
-pub fn ping_pong() -> f64 {
-    const TRIPS: u64 = 100_000;
-    let memory = Shared::new(16);
-    let other = spawn(|| {
-        pin(1);
-        for trip in 0..TRIPS {
-            while memory.word(0).load(Relaxed) != 2 * trip + 1 {
-                std::hint::spin_loop();
-            }
-            memory.set(0, 2 * trip + 2);
-        }
-    });
-    pin(0);
-    let start = Instant::now();
-    for trip in 0..TRIPS {
-        memory.set(0, 2 * trip + 1);
-        while memory.word(0).load(Relaxed) != 2 * trip + 2 {
-            std::hint::spin_loop();
-        }
-    }
-    let time = per(start, TRIPS);
-    wait_ok(other);
-    time
+    let time = total as f64 / processes as f64 / count as f64;
+    undisturbed.then(|| Measured { time, distance: get(0, 4) as f64 })
 }
 
 /// `force_push`, which like our ring overwrites the oldest, by threads: it does not work between processes.

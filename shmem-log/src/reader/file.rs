@@ -52,26 +52,29 @@ impl LogFile {
         Ok(u64::from_le_bytes(bytes))
     }
 
-    /// Calls `each` with every entry of a table's first `count` entries and its offset.
+    /// Calls `each` with the offset and two copies of each of a table's first `count` entries, read one after the other: what the words of
+    /// the first say to be complete is so in the second. Within one read nothing tells which byte was copied first.
     pub fn entries(
         &self,
         what: &'static str,
         offset: u64,
         entry_bytes: u64,
         count: u64,
-        mut each: impl FnMut(u64, &[u8]) -> Result<(), ReadError>,
+        mut each: impl FnMut(u64, [&[u8]; 2]) -> Result<(), ReadError>,
     ) -> Result<(), ReadError> {
         const CHUNK_BYTES: u64 = 256 << 10;
         let per_chunk = CHUNK_BYTES / entry_bytes;
-        let mut buffer = vec![0; (entry_bytes * per_chunk.min(count)) as usize];
+        let mut copies = [(); 2].map(|()| vec![0; (entry_bytes * per_chunk.min(count)) as usize]);
         let mut done = 0;
         while done < count {
             let now = per_chunk.min(count - done);
-            let chunk = &mut buffer[..(now * entry_bytes) as usize];
             let start = offset + done * entry_bytes;
-            self.read(what, start, chunk)?;
-            for (index, entry) in chunk.chunks_exact(entry_bytes as usize).enumerate() {
-                each(start + index as u64 * entry_bytes, entry)?;
+            for copy in &mut copies {
+                self.read(what, start, &mut copy[..(now * entry_bytes) as usize])?;
+            }
+            let [first, second] = copies.each_ref().map(|copy| copy[..(now * entry_bytes) as usize].chunks_exact(entry_bytes as usize));
+            for (index, (first, second)) in first.zip(second).enumerate() {
+                each(start + index as u64 * entry_bytes, [first, second])?;
             }
             done += now;
         }

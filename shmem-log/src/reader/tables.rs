@@ -101,8 +101,8 @@ fn uuid(bytes: &[u8]) -> [u8; 16] {
 pub(super) fn recordings(file: &LogFile, section: Section) -> Result<Vec<Recording>, ReadError> {
     let count = taken(file, HDR_RECORDINGS_CURSOR, "recordings cursor", section)?;
     let mut all = Vec::new();
-    file.entries("recordings", section.offset, RECORDING_BYTES, count, |offset, entry| {
-        if !check_state(file, "state of a recording", offset + REC_STATE, word(entry, REC_STATE))? {
+    file.entries("recordings", section.offset, RECORDING_BYTES, count, |offset, [seen, entry]| {
+        if !check_state(file, "state of a recording", offset + REC_STATE, word(seen, REC_STATE))? {
             return Ok(());
         }
         let lengths = word(entry, REC_LENGTHS);
@@ -110,7 +110,7 @@ pub(super) fn recordings(file: &LogFile, section: Section) -> Result<Vec<Recordi
         let at = offset + REC_LENGTHS;
         let executable = check_length(file, "length of an executable's path", at, low, REC_EXECUTABLE_MAX)?;
         let name = check_length(file, "length of a recording's name", at + 4, high, REC_NAME_MAX)?;
-        let ended = match word(entry, REC_ENDED) {
+        let ended = match word(seen, REC_ENDED) {
             0 => None,
             1 => Some(RecordingEnd { bbcount: word(entry, REC_END_BBCOUNT), wallclock_ns: word(entry, REC_END_NS) }),
             found => {
@@ -140,9 +140,9 @@ pub(super) fn recordings(file: &LogFile, section: Section) -> Result<Vec<Recordi
 
 pub(super) fn objects(file: &LogFile, section: Section) -> Result<Vec<Object>, ReadError> {
     let mut all = Vec::new();
-    file.entries("objects", section.offset, OBJECT_BYTES, section.count, |offset, entry| {
+    file.entries("objects", section.offset, OBJECT_BYTES, section.count, |offset, [seen, entry]| {
         let key = word(entry, OBJ_KEY);
-        let ready = check_state(file, "state of an object", offset + OBJ_STATE, word(entry, OBJ_STATE))?;
+        let ready = check_state(file, "state of an object", offset + OBJ_STATE, word(seen, OBJ_STATE))?;
         if key == 0 {
             return Ok(());
         }
@@ -171,8 +171,8 @@ pub(super) fn objects(file: &LogFile, section: Section) -> Result<Vec<Object>, R
 pub(super) fn mappings(file: &LogFile, section: Section, recordings: &[Recording], objects: &[Object]) -> Result<Vec<Mapping>, ReadError> {
     let count = taken(file, HDR_MAPPINGS_CURSOR, "mappings cursor", section)?;
     let mut all = Vec::new();
-    file.entries("mappings", section.offset, MAPPING_BYTES, count, |offset, entry| {
-        if !check_state(file, "state of a mapping", offset + MAP_STATE, word(entry, MAP_STATE))? {
+    file.entries("mappings", section.offset, MAPPING_BYTES, count, |offset, [seen, entry]| {
+        if !check_state(file, "state of a mapping", offset + MAP_STATE, word(seen, MAP_STATE))? {
             return Ok(());
         }
         let who = word(entry, MAP_WHO);
@@ -188,7 +188,7 @@ pub(super) fn mappings(file: &LogFile, section: Section, recordings: &[Recording
         };
         let index = (offset - section.offset) / MAPPING_BYTES;
         let Some(index) = MappingIndex::new(index as u32) else { return Ok(()) };
-        let to = word(entry, MAP_TO);
+        let to = word(seen, MAP_TO);
         all.push(Mapping {
             index,
             recording,
@@ -208,8 +208,8 @@ pub(super) fn mappings(file: &LogFile, section: Section, recordings: &[Recording
 pub(super) fn sites(file: &LogFile, section: Section) -> Result<Vec<Option<Site>>, ReadError> {
     let count = taken(file, HDR_SITES_CURSOR, "sites cursor", section)?;
     let mut all = Vec::with_capacity(count as usize);
-    file.entries("sites", section.offset, SITE_BYTES, count, |offset, entry| {
-        let meta = word(entry, SITE_META);
+    file.entries("sites", section.offset, SITE_BYTES, count, |offset, [seen, entry]| {
+        let meta = word(seen, SITE_META);
         if meta == 0 {
             all.push(None);
             return Ok(());
