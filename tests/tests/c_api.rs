@@ -83,6 +83,11 @@ fn text(bytes: &[u8]) -> String {
 }
 
 #[test]
+fn filtered() {
+    Program::new("filtered").leaves(&["filtered.undo"]);
+}
+
+#[test]
 fn configuration() {
     Program::new("configuration").leaves(&["large.undo", "small.undo"]);
 }

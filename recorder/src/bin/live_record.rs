@@ -239,7 +239,8 @@ fn launch(arguments: &Arguments, default_name: &Path, announced: bool) -> Result
     environment.extend(settings);
     if arguments.disable_aslr {
         use nix::sys::personality::{self, Persona};
-        personality::set(personality::get()? | Persona::ADDR_NO_RANDOMIZE).context("cannot switch off address space randomisation")?;
+        let switched = personality::get().and_then(|now| personality::set(now | Persona::ADDR_NO_RANDOMIZE));
+        switched.context("cannot switch off address space randomisation (--disable-aslr), which containers often forbid")?;
     }
     if !arguments.quiet && !announced {
         eprintln!("live-record: recording to {}", file.display());

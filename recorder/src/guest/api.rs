@@ -439,6 +439,29 @@ fn by_kernel(number: u32, address: u64, buffer: u64, length: usize) -> usize {
     let args = [sys::getpid() as u64, ours.as_ptr() as u64, 1, theirs.as_ptr() as u64, 1, 0];
     // SAFETY: copies within this process, between the caller's buffer and memory that the guest names.
     let copied = unsafe { sys::syscall(u64::from(number), args) };
+    if [errno::EPERM, errno::ENOSYS].iter().any(|error| copied == -i64::from(*error)) {
+        let (from, to) = if number == raw::__NR_process_vm_readv { (address, buffer) } else { (buffer, address) };
+        return through_pipe(from, to, length);
+    }
+    copied.max(0) as usize
+}
+
+/// The same where a filter forbids that call, as in some containers. At most a pipe's room: 64 KiB.
+fn through_pipe(from: u64, to: u64, length: usize) -> usize {
+    let mut ends = [0i32; 2];
+    // SAFETY: stores two numbers there.
+    if unsafe { sys::syscall(u64::from(raw::__NR_pipe2), [ends.as_mut_ptr() as u64, u64::from(raw::O_NONBLOCK), 0, 0, 0, 0]) } < 0 {
+        return 0;
+    }
+    let [read_end, write_end] = ends.map(|end| end as u64);
+    // SAFETY: as by `process_vm_readv`.
+    let written = unsafe { sys::syscall(u64::from(raw::__NR_write), [write_end, from, length as u64, 0, 0, 0]) };
+    // SAFETY: likewise.
+    let copied = unsafe { sys::syscall(u64::from(raw::__NR_read), [read_end, to, written.max(0) as u64, 0, 0, 0]) };
+    for end in [read_end, write_end] {
+        // SAFETY: ours alone.
+        unsafe { sys::syscall(u64::from(raw::__NR_close), [end, 0, 0, 0, 0, 0]) };
+    }
     copied.max(0) as usize
 }
 
