@@ -8,7 +8,6 @@ use core::alloc::{GlobalAlloc, Layout};
 use talc::{ErrOnOom, Span, Talc, Talck};
 
 use crate::arena;
-use crate::sys::{self, raw};
 
 struct ArenaHeap;
 
@@ -47,8 +46,6 @@ fn state() -> *mut State {
 
 /// Prepares the heap. Call once, after [`arena::map`], before anything allocates.
 pub fn init() {
-    // Few and large page faults instead of many small ones: the first steps of a program make many translations.
-    sys::madvise(arena::HEAP, arena::HEAP_END - arena::HEAP, raw::MADV_HUGEPAGE);
     // SAFETY: the arena is mapped and nothing else uses the heap's first page; the span behind it is the heap's alone.
     unsafe {
         state().write(Talck::new(Talc::new(ErrOnOom)));
