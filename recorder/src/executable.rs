@@ -17,10 +17,10 @@ pub enum Unfit {
     Privileged,
 }
 
-/// The file that exec finds under this name; `None` if there is none.
+/// The file that exec finds and may run under this name; `None` if there is none.
 pub fn find(name: &Path) -> Option<PathBuf> {
     if name.as_os_str().as_bytes().contains(&b'/') {
-        return Some(name.to_owned());
+        return is_executable(name).then(|| name.to_owned());
     }
     let path = std::env::var_os("PATH")?;
     std::env::split_paths(&path).map(|directory| directory.join(name)).find(|candidate| is_executable(candidate))

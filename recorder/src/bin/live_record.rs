@@ -142,6 +142,10 @@ fn restore_sigpipe() -> Result<()> {
     Ok(())
 }
 
+#[derive(Debug, thiserror::Error)]
+#[error("cannot run {}: No such file or directory", .0.display())]
+struct NotFound(PathBuf);
+
 fn main() -> ExitCode {
     if let Some(code) = pages::write_if_asked(Arguments::command) {
         return code;
@@ -150,8 +154,8 @@ fn main() -> ExitCode {
         Ok(status) => status,
         Err(error) => {
             eprintln!("live-record: {error:#}");
-            // What a shell says of a command that it cannot run.
-            ExitCode::from(126)
+            // What a shell says of a command that it does not find, or cannot run.
+            ExitCode::from(if error.is::<NotFound>() { 127 } else { 126 })
         }
     }
 }
@@ -219,10 +223,11 @@ fn settings(arguments: &Arguments, pid: i32, default_name: &Path) -> Result<(Pat
 fn launch(arguments: &Arguments, default_name: &Path, announced: bool) -> Result<std::convert::Infallible> {
     let library = library()?;
     let program = &arguments.program[0];
+    let path = executable::find(Path::new(program));
     if arguments.record_on.is_none()
-        && let Some(path) = executable::find(Path::new(program))
+        && let Some(path) = &path
     {
-        executable::check(&path).with_context(|| format!("cannot record {}", path.display()))?;
+        executable::check(path).with_context(|| format!("cannot record {}", path.display()))?;
     }
     let (file, settings) = settings(arguments, own_pid(), default_name)?;
     let mut preload = library.into_os_string();
@@ -242,7 +247,7 @@ fn launch(arguments: &Arguments, default_name: &Path, announced: bool) -> Result
         let switched = personality::get().and_then(|now| personality::set(now | Persona::ADDR_NO_RANDOMIZE));
         switched.context("cannot switch off address space randomisation (--disable-aslr), which containers often forbid")?;
     }
-    if !arguments.quiet && !announced {
+    if !arguments.quiet && !announced && path.is_some() {
         eprintln!("live-record: recording to {}", file.display());
     }
     let environment = environment.into_iter().map(|(mut name, value)| {
@@ -254,6 +259,9 @@ fn launch(arguments: &Arguments, default_name: &Path, announced: bool) -> Result
     let environment: Vec<CString> = environment.collect::<Result<_>>()?;
     restore_sigpipe()?;
     let Err(error) = nix::unistd::execvpe(&argv[0], &argv, &environment);
+    if error == nix::errno::Errno::ENOENT {
+        return Err(NotFound(program.into()).into());
+    }
     bail!("cannot run {}: {}", Path::new(program).display(), error.desc())
 }
 
