@@ -14,7 +14,7 @@ pub enum Error {
     #[error("{}: cannot {action}: {source}", path.display())]
     Io { path: PathBuf, action: &'static str, source: io::Error },
 
-    #[error("{}: not a recording: expected it to start with {:02x?}, found {found:02x?}", path.display(), crate::MAGIC)]
+    #[error("{}: not a recording: expected it to start with \"{}\", found \"{}\"{}", path.display(), crate::MAGIC.escape_ascii(), found.escape_ascii(), hint(found))]
     NotARecording { path: PathBuf, found: Vec<u8> },
 
     #[error("{}: format version: expected at most {newest}, found {found}; a newer program wrote it", path.display())]
@@ -126,4 +126,9 @@ impl Error {
         let source = DecodeError { offset: 0, field: "section length", expected: Expected::AtMost(most), found };
         Self::section(path, kind, chunks, source)
     }
+}
+
+/// For who takes one of our files for the other.
+fn hint(found: &[u8]) -> &'static str {
+    if found == b"SHMEMLOG" { ": that is an access log; open one of the recordings that it belongs to, or ask shmem-inspect" } else { "" }
 }

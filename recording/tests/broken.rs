@@ -128,7 +128,7 @@ fn quick_metadata_notices_damage_to_what_it_reads() {
 
 #[test]
 fn other_files_and_versions_are_named() {
-    assert_refused(b"\x7fELF and so on", &["not a recording", "7f, 45, 4c, 46"]);
+    assert_refused(b"\x7fELF and so on", &["not a recording", r"\x7fELF"]);
     let mut newer = good();
     newer[..raw::FILE_HEADER].copy_from_slice(&raw::file_header(VERSION + 1));
     let newest = format!("format version: expected at most {VERSION}, found {}", VERSION + 1);

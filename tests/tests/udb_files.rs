@@ -36,6 +36,8 @@ fn what_is_no_recording_is_told_in_one_line() {
     let whole = fs::read(place.path().join("a.undo")).unwrap();
     write("text.undo", b"not a recording\n");
     assert!(complaint(place.path(), "text.undo").contains("not a recording"));
+    write("log.undo", b"SHMEMLOG and more");
+    assert!(complaint(place.path(), "log.undo").contains("that is an access log"));
     write("empty.undo", b"");
     complaint(place.path(), "empty.undo");
     for part in [10, 100, whole.len() / 2, whole.len() - 1] {
