@@ -2,7 +2,7 @@
 //@ cc: -O1 -fno-stack-protector
 //@ ends: exit 7
 //@ stops: a change of the recorder's own memory
-#include "../program.h"
+#include "../every_map.h"
 
 static long map(long address, long length)
 {
@@ -15,32 +15,9 @@ static long map(long address, long length)
     return result;
 }
 
-static struct
-{
-    unsigned long from, to;
-} list[1000];
-
 int main(void)
 {
-    char line[4500];
-    int count = 0, refused = 0;
-    FILE *maps = fopen("/proc/self/maps", "r");
-    while (fgets(line, sizeof line, maps) != NULL)
-    {
-        unsigned long from, to, places[] = {(unsigned long)main, (unsigned long)list, (unsigned long)(list + 999), (unsigned long)line,
-                                          (unsigned long)&errno}; // the kernel writes to the thread block (rseq)
-        must(sscanf(line, "%lx-%lx", &from, &to) == 2 && count < 1000);
-        int keep = strstr(line, "[vsyscall]") != NULL;
-        for (int i = 0; i < 5; i++)
-        {
-            keep |= places[i] >= from && places[i] < to;
-        }
-        if (!keep)
-        {
-            list[count].from = from;
-            list[count++].to = to;
-        }
-    }
+    int count = list_maps(), refused = 0;
     printf("replacing\n");
     fflush(stdout);
     for (int i = 0; i < count; i++)

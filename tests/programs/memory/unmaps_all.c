@@ -1,7 +1,7 @@
 // Unmaps everything that the kernel lists and that it does not stand on, the C library included, and ends without it.
 //@ cc: -O1 -fno-stack-protector
 //@ ends: exit 7
-#include "../program.h"
+#include "../every_map.h"
 
 static long call(long number, long a, long b)
 {
@@ -10,32 +10,9 @@ static long call(long number, long a, long b)
     return result;
 }
 
-static struct
-{
-    unsigned long from, to;
-} list[1000];
-
 int main(void)
 {
-    char line[4500];
-    int count = 0, refused = 0;
-    FILE *maps = fopen("/proc/self/maps", "r");
-    while (fgets(line, sizeof line, maps) != NULL)
-    {
-        unsigned long from, to, places[] = {(unsigned long)main, (unsigned long)list, (unsigned long)(list + 999), (unsigned long)line,
-                                          (unsigned long)&errno}; // the kernel writes to the thread block (rseq)
-        must(sscanf(line, "%lx-%lx", &from, &to) == 2 && count < 1000);
-        int keep = strstr(line, "[vsyscall]") != NULL;
-        for (int i = 0; i < 5; i++)
-        {
-            keep |= places[i] >= from && places[i] < to;
-        }
-        if (!keep)
-        {
-            list[count].from = from;
-            list[count++].to = to;
-        }
-    }
+    int count = list_maps(), refused = 0;
     printf("unmapping\n");
     fflush(stdout);
     for (int i = 0; i < count; i++)
