@@ -163,12 +163,12 @@ fn two_processes(report: &mut Report, dir: &Path) {
         median(distances.collect())
     };
     let (near, far) = (times(&all, |run| &run.near), times(&all, |run| &run.far));
-    let is_near = near.iter().all(|time| time.is_finite());
-    if is_near {
+    let measured = |times: &[f64; 12]| times.iter().skip(1).filter(|time| time.is_finite()).count();
+    if measured(&near) >= measured(&far) {
         report.add("ping_pong_ns", distance(|run| &run.near), "from core to core and back, in the rounds of the figures that follow");
         add_pairs(report, near);
     } else {
-        report.add("ping_pong_ns", distance(|run| &run.far), "from core to core and back: no cache between them all the time");
+        report.add("ping_pong_ns", distance(|run| &run.far), "from core to core and back: most of the time no cache was between them");
         add_pairs(report, [&near[..1], &far[1..]].concat().try_into().unwrap_or(far));
     }
     let [one, ..] = near;
